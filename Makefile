@@ -1,0 +1,73 @@
+# The two commands: `make demo` sets everything up and runs the main job, `make test` sets up and passes the tests.
+# Both are safe to re-run; a second run only does what changed.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+BUILD := build
+SANITIZE := build-sanitize
+JOBS ?= $(shell nproc)
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+CXX_SOURCES := $(shell find src bench -name '*.cc' -o -name '*.h')
+BUILD_INPUTS := $(CXX_SOURCES) $(shell find src bench cmake -name 'CMakeLists.txt' -o -name '*.cmake' -o -name '*.json' -o -name '*.tile') \
+  CMakeLists.txt pyproject.toml
+
+.PHONY: help setup demo test ctest pytest slow bench sanitize format format-check clean
+help:
+	@echo "make demo          set up, then run the main job on the soft card"
+	@echo "make test          set up, then all tests (C++ and Python)"
+	@echo "make bench         the figures of bench/README.md, as ratios in one run"
+	@echo "make sanitize      C++ tests under AddressSanitizer and UBSan, with the slow fuzz"
+	@echo "make slow          the slow sweeps (every OpInfo, ...)"
+	@echo "make format        clang-format over src/ and bench/"
+
+setup: $(BUILD)/.installed
+
+$(VENV)/.stamp: requirements.txt
+	@tools/check_system.sh
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@echo "installing Python packages into $(VENV) (torch is large; the first time takes minutes)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+# One build folder serves the Python package, ctest and the benchmarks.
+$(BUILD)/.installed: $(VENV)/.stamp $(BUILD_INPUTS)
+	@tools/check_system.sh
+	@echo "building (C++ and the Python package)"
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+	  -Cbuild-dir=$(BUILD) -Ccmake.define.SPYRE_TESTS=ON -Ccmake.define.SPYRE_BENCHMARKS=ON --editable .
+	@touch $@
+
+demo: setup
+	@$(PY) examples/demo.py
+
+test: ctest pytest
+
+ctest: setup
+	@cd $(BUILD) && ctest --output-on-failure --no-tests=error
+
+pytest: setup
+	@$(PY) -m pytest -q tests -m "not slow"
+
+slow: setup
+	@$(PY) -m pytest -q tests -m slow
+
+bench: setup
+	@$(PY) bench/run.py
+
+# Plain CMake without PyTorch: the whole stack below src/torch, every test, and a million hostile containers.
+sanitize:
+	@tools/check_system.sh
+	@test -d $(SANITIZE) || cmake -S . -B $(SANITIZE) -DSPYRE_SANITIZE=ON -DSPYRE_TESTS=ON -DSPYRE_BENCHMARKS=OFF > /dev/null
+	@cmake --build $(SANITIZE) -j $(JOBS)
+	@cd $(SANITIZE) && SPYRE_FUZZ=1000000 ctest --output-on-failure --no-tests=error --timeout 1500
+
+format: $(VENV)/.stamp
+	@clang-format -i $(CXX_SOURCES)
+
+format-check: $(VENV)/.stamp
+	@clang-format --dry-run -Werror $(CXX_SOURCES) && echo "format: clean"
+
+clean:
+	rm -rf $(BUILD) $(SANITIZE) out
