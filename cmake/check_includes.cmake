@@ -1,5 +1,6 @@
 # Fails when a non-test source of FOLDER includes a header of a src/ folder outside ALLOWED, or a PyTorch header outside
 # src/torch. Tests may link and include anything that is built before them.
+cmake_minimum_required(VERSION 3.25)
 string(REPLACE " " ";" ALLOWED "${ALLOWED}")
 file(GLOB sources ${FOLDER}/*.cc ${FOLDER}/*.h)
 list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")

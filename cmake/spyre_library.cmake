@@ -1,3 +1,23 @@
+# Sources named *_simd.cc are compiled once per instruction set (src/base/isa.h), each time with SPYRE_ISA and
+# SPYRE_SIMD_BYTES defined: baseline everywhere, avx2 and avx512 on x86-64.
+function(spyre_simd_objects lib)
+  set(common -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi -Wall -Wextra -Werror)
+  set(variants "baseline\;16")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND variants "avx2\;32\;-mavx2\;-mfma"
+         "avx512\;64\;-mavx512f\;-mavx512bw\;-mavx512vl\;-mavx512dq\;-mfma\;-mprefer-vector-width=512")
+  endif()
+  foreach(variant IN LISTS variants)
+    list(POP_FRONT variant isa bytes)
+    set(objects ${lib}_${isa})
+    add_library(${objects} OBJECT ${ARGN})
+    target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_compile_options(${objects} PRIVATE ${common} ${variant})
+    target_compile_definitions(${objects} PRIVATE SPYRE_ISA=${isa} SPYRE_SIMD_BYTES=${bytes})
+    target_sources(${lib} PRIVATE $<TARGET_OBJECTS:${objects}>)
+  endforeach()
+endfunction()
+
 # spyre_library(<folder> [DEPENDS <folder>...] [LINK <targets>...])
 #
 # Makes library spyre_<folder> of the folder's *.cc, test program <folder>_test of its *_test.cc (each a ctest entry of its
@@ -13,6 +33,9 @@ function(spyre_library folder)
   set(benches ${sources})
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")
+  set(simd ${sources})
+  list(FILTER simd INCLUDE REGEX "_simd\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_simd\\.cc$")
 
   set(reach ${folder})
   foreach(dep IN LISTS ARG_DEPENDS)
@@ -22,11 +45,22 @@ function(spyre_library folder)
   list(REMOVE_DUPLICATES reach)
   set_property(GLOBAL PROPERTY spyre_reach_${folder} ${reach})
 
+  if(NOT sources)  # headers only
+    add_library(${lib} INTERFACE)
+    target_include_directories(${lib} INTERFACE ${PROJECT_SOURCE_DIR}/src)
+    list(TRANSFORM ARG_DEPENDS PREPEND spyre_ OUTPUT_VARIABLE deps)
+    target_link_libraries(${lib} INTERFACE ${deps} ${ARG_LINK})
+    return()
+  endif()
   add_library(${lib} STATIC ${sources} ${headers})
   target_include_directories(${lib} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_compile_options(${lib} PRIVATE -Wall -Wextra -Wpedantic -Werror)
   list(TRANSFORM ARG_DEPENDS PREPEND spyre_ OUTPUT_VARIABLE deps)
   target_link_libraries(${lib} PUBLIC ${deps} ${ARG_LINK})
+
+  if(simd)
+    spyre_simd_objects(${lib} ${simd})
+  endif()
 
   set(stamp ${CMAKE_CURRENT_BINARY_DIR}/includes.stamp)
   add_custom_command(
@@ -34,7 +68,7 @@ function(spyre_library folder)
     COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_CURRENT_SOURCE_DIR} "-DALLOWED=${reach}" -P
             ${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
-    DEPENDS ${sources} ${headers} ${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake
+    DEPENDS ${sources} ${simd} ${headers} ${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake
     VERBATIM)
   add_custom_target(${lib}_includes DEPENDS ${stamp})
   add_dependencies(${lib} ${lib}_includes)
