@@ -22,34 +22,50 @@ enum class Real { dl16, f16, bf16, f32, b8, e4m3, e5m2, none };
 
 Real real_of(HostType t) {
   switch (t) {
-    case HostType::f16: return Real::f16;
-    case HostType::bf16: return Real::bf16;
-    case HostType::f32: return Real::f32;
-    case HostType::b8: return Real::b8;
-    case HostType::e4m3: return Real::e4m3;
-    case HostType::e5m2: return Real::e5m2;
-    default: return Real::none;
+    case HostType::f16:
+      return Real::f16;
+    case HostType::bf16:
+      return Real::bf16;
+    case HostType::f32:
+      return Real::f32;
+    case HostType::b8:
+      return Real::b8;
+    case HostType::e4m3:
+      return Real::e4m3;
+    case HostType::e5m2:
+      return Real::e5m2;
+    default:
+      return Real::none;
   }
 }
 
 Real real_of(Format f) {
   switch (f) {
-    case Format::dl16: return Real::dl16;
-    case Format::f16: return Real::f16;
-    case Format::f32: return Real::f32;
-    case Format::e4m3: return Real::e4m3;
-    case Format::e5m2: return Real::e5m2;
-    default: return Real::none;
+    case Format::dl16:
+      return Real::dl16;
+    case Format::f16:
+      return Real::f16;
+    case Format::f32:
+      return Real::f32;
+    case Format::e4m3:
+      return Real::e4m3;
+    case Format::e5m2:
+      return Real::e5m2;
+    default:
+      return Real::none;
   }
 }
 
 int bytes_of(Real r) {
   switch (r) {
-    case Real::f32: return 4;
+    case Real::f32:
+      return 4;
     case Real::b8:
     case Real::e4m3:
-    case Real::e5m2: return 1;
-    default: return 2;
+    case Real::e5m2:
+      return 1;
+    default:
+      return 2;
   }
 }
 
@@ -57,14 +73,23 @@ void to_f32(Real from, const void* src, float* dst, size_t n) {
   const auto* bytes = static_cast<const uint8_t*>(src);
   const auto* halves = static_cast<const uint16_t*>(src);
   switch (from) {
-    case Real::dl16: return table().dl16_to_f32(halves, dst, n);
-    case Real::f16: return table().f16_to_f32(halves, dst, n);
-    case Real::bf16: return table().bf16_to_f32(halves, dst, n);
-    case Real::b8: return table().b8_to_f32(bytes, dst, n);
-    case Real::e4m3: return table().e4m3_to_f32(bytes, dst, n);
-    case Real::e5m2: return table().e5m2_to_f32(bytes, dst, n);
-    case Real::f32: std::memcpy(dst, src, n * 4); return;
-    case Real::none: return;
+    case Real::dl16:
+      return table().dl16_to_f32(halves, dst, n);
+    case Real::f16:
+      return table().f16_to_f32(halves, dst, n);
+    case Real::bf16:
+      return table().bf16_to_f32(halves, dst, n);
+    case Real::b8:
+      return table().b8_to_f32(bytes, dst, n);
+    case Real::e4m3:
+      return table().e4m3_to_f32(bytes, dst, n);
+    case Real::e5m2:
+      return table().e5m2_to_f32(bytes, dst, n);
+    case Real::f32:
+      std::memcpy(dst, src, n * 4);
+      return;
+    case Real::none:
+      return;
   }
 }
 
@@ -72,14 +97,23 @@ void from_f32(Real to, const float* src, void* dst, size_t n) {
   auto* bytes = static_cast<uint8_t*>(dst);
   auto* halves = static_cast<uint16_t*>(dst);
   switch (to) {
-    case Real::dl16: return table().f32_to_dl16_saturate(src, halves, n);
-    case Real::f16: return table().f32_to_f16(src, halves, n);
-    case Real::bf16: return table().f32_to_bf16(src, halves, n);
-    case Real::b8: return table().f32_to_b8(src, bytes, n);
-    case Real::e4m3: return table().f32_to_e4m3(src, bytes, n);
-    case Real::e5m2: return table().f32_to_e5m2(src, bytes, n);
-    case Real::f32: std::memcpy(dst, src, n * 4); return;
-    case Real::none: return;
+    case Real::dl16:
+      return table().f32_to_dl16_saturate(src, halves, n);
+    case Real::f16:
+      return table().f32_to_f16(src, halves, n);
+    case Real::bf16:
+      return table().f32_to_bf16(src, halves, n);
+    case Real::b8:
+      return table().f32_to_b8(src, bytes, n);
+    case Real::e4m3:
+      return table().f32_to_e4m3(src, bytes, n);
+    case Real::e5m2:
+      return table().f32_to_e5m2(src, bytes, n);
+    case Real::f32:
+      std::memcpy(dst, src, n * 4);
+      return;
+    case Real::none:
+      return;
   }
 }
 
@@ -113,7 +147,8 @@ void upload_i64(const int64_t* src, int32_t* dst, size_t n) {
   const size_t bad = table().i64_to_i32(src, dst, n);
   if (bad < n)
     fail(Fault::user,
-         "int64 value {} (element {}) does not fit: spyre holds int64 as int32; keep such a tensor on the CPU or rescale it",
+         "int64 value {} (element {}) does not fit: spyre holds int64 as int32; keep such a tensor on the CPU or "
+         "rescale it",
          src[bad], bad);
 }
 

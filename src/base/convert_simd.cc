@@ -23,8 +23,8 @@ SPYRE_INLINE void strip(const S* src, D* dst, size_t n, Body body) {
   }
 }
 
-SPYRE_INLINE I32 load_u16(const uint16_t* p) { return (I32)__builtin_convertvector(load<U16>(p), U32); }
-SPYRE_INLINE I32 load_u8(const uint8_t* p) { return (I32)__builtin_convertvector(load<U8>(p), U32); }
+SPYRE_INLINE I32 load_u16(const uint16_t* p) { return (I32) __builtin_convertvector(load<U16>(p), U32); }
+SPYRE_INLINE I32 load_u8(const uint8_t* p) { return (I32) __builtin_convertvector(load<U8>(p), U32); }
 
 void dl16_to_f32(const uint16_t* src, float* dst, size_t n) {
   strip(src, dst, n, [](const uint16_t* s, float* d) { store(d, load_dl16(s)); });

@@ -6,8 +6,8 @@
 namespace spyre::base {
 namespace {
 
-constexpr uint32_t exponent_shift = (127 - 31) << 9;     // DL16 exponent bias 31 to float32's 127, in DL16 code units
-constexpr uint32_t half_smallest = 0x2F804000;           // (1 + 1/512) * 2^-32, half of code 1, as float32 bits
+constexpr uint32_t exponent_shift = (127 - 31) << 9;  // DL16 exponent bias 31 to float32's 127, in DL16 code units
+constexpr uint32_t half_smallest = 0x2F804000;        // (1 + 1/512) * 2^-32, half of code 1, as float32 bits
 constexpr uint32_t f32_infinity = 0x7F800000;
 
 }  // namespace

@@ -44,20 +44,31 @@ std::string_view host_name(HostType t) { return hosts[static_cast<int>(t)].name;
 
 Format device_format(HostType t, bool ieee) {
   switch (t) {
-    case HostType::f16: return ieee ? Format::f16 : Format::dl16;
+    case HostType::f16:
+      return ieee ? Format::f16 : Format::dl16;
     case HostType::bf16:
-    case HostType::b8: return Format::dl16;
-    case HostType::f32: return Format::f32;
-    case HostType::u8: return Format::u32;
-    case HostType::i8: return Format::i8;
-    case HostType::i16: return Format::i16;
+    case HostType::b8:
+      return Format::dl16;
+    case HostType::f32:
+      return Format::f32;
+    case HostType::u8:
+      return Format::u32;
+    case HostType::i8:
+      return Format::i8;
+    case HostType::i16:
+      return Format::i16;
     case HostType::i32:
-    case HostType::i64: return Format::i32;
-    case HostType::e4m3: return Format::e4m3;
-    case HostType::e5m2: return Format::e5m2;
-    case HostType::f64: fail(Fault::user, "spyre has no float64: cast to torch.float32 or torch.float16 first (x.float())");
+    case HostType::i64:
+      return Format::i32;
+    case HostType::e4m3:
+      return Format::e4m3;
+    case HostType::e5m2:
+      return Format::e5m2;
+    case HostType::f64:
+      fail(Fault::user, "spyre has no float64: cast to torch.float32 or torch.float16 first (x.float())");
     case HostType::c64:
-      fail(Fault::user, "spyre has no complex64: use torch.view_as_real(x), which has real and imaginary parts as float32");
+      fail(Fault::user,
+           "spyre has no complex64: use torch.view_as_real(x), which has real and imaginary parts as float32");
   }
   fail(Fault::user, "unknown host type {}", static_cast<int>(t));
 }

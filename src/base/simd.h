@@ -1,7 +1,7 @@
 // Vector types of one instruction set, for `*_simd.cc` sources only (base/isa.h says why).
 //
-// GCC vector extensions: the compiler turns them into SSE, AVX2, AVX-512, VSX or z/Vector code, or into scalar code. Every
-// operation is in the value domain, so that the byte order of the host does not matter.
+// GCC vector extensions: the compiler turns them into SSE, AVX2, AVX-512, VSX or z/Vector code, or into scalar code.
+// Every operation is in the value domain, so that the byte order of the host does not matter.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@ constexpr int lanes = SPYRE_SIMD_BYTES / 4;
 typedef float F32 __attribute__((vector_size(SPYRE_SIMD_BYTES)));
 typedef int32_t I32 __attribute__((vector_size(SPYRE_SIMD_BYTES)));
 typedef uint32_t U32 __attribute__((vector_size(SPYRE_SIMD_BYTES)));
-typedef int16_t I16 __attribute__((vector_size(SPYRE_SIMD_BYTES / 2)));   // `lanes` halfwords
+typedef int16_t I16 __attribute__((vector_size(SPYRE_SIMD_BYTES / 2)));  // `lanes` halfwords
 typedef uint16_t U16 __attribute__((vector_size(SPYRE_SIMD_BYTES / 2)));
-typedef int8_t I8 __attribute__((vector_size(SPYRE_SIMD_BYTES / 4)));     // `lanes` bytes
+typedef int8_t I8 __attribute__((vector_size(SPYRE_SIMD_BYTES / 4)));  // `lanes` bytes
 typedef uint8_t U8 __attribute__((vector_size(SPYRE_SIMD_BYTES / 4)));
-typedef int64_t I64 __attribute__((vector_size(SPYRE_SIMD_BYTES * 2)));   // `lanes` doublewords
-typedef int16_t I16x2 __attribute__((vector_size(SPYRE_SIMD_BYTES)));     // 2 * `lanes` halfwords
+typedef int64_t I64 __attribute__((vector_size(SPYRE_SIMD_BYTES * 2)));  // `lanes` doublewords
+typedef int16_t I16x2 __attribute__((vector_size(SPYRE_SIMD_BYTES)));    // 2 * `lanes` halfwords
 typedef uint16_t U16x2 __attribute__((vector_size(SPYRE_SIMD_BYTES)));
 
 template <typename T>
@@ -73,9 +73,9 @@ SPYRE_INLINE I32 encode_dl16(F32 value, int32_t largest) {
 SPYRE_INLINE void store_u16(uint16_t* p, I32 v) { store(p, __builtin_convertvector(v, U16)); }
 SPYRE_INLINE void store_u8(uint8_t* p, I32 v) { store(p, __builtin_convertvector(v, U8)); }
 
-/// A small IEEE format of `mantissa` bits and bias `bias` to float32; `code` without its sign, `sign` at bit 31. `special` is
-/// the first code that is not finite (infinities and NaNs, or NaN alone); the base 2^k whose ulp is the smallest subnormal
-/// turns a subnormal into a float32 without meeting a float32 subnormal, which is slow.
+/// A small IEEE format of `mantissa` bits and bias `bias` to float32; `code` without its sign, `sign` at bit 31.
+/// `special` is the first code that is not finite (infinities and NaNs, or NaN alone); the base 2^k whose ulp is the
+/// smallest subnormal turns a subnormal into a float32 without meeting a float32 subnormal, which is slow.
 template <int mantissa, int bias, int special, bool has_infinity>
 SPYRE_INLINE F32 decode_ieee(I32 code, I32 sign) {
   constexpr int32_t base_bits = (127 + 23 + 1 - bias - mantissa) << 23;
@@ -105,16 +105,12 @@ SPYRE_INLINE I32 encode_f16(F32 value) {
   const I32 bits = as_i32(value);
   return encode_ieee<10, 15, 0x477FF000, 0x7C00, 0x7E00>(bits & 0x7FFFFFFF) | ((bits >> 16) & 0x8000);
 }
-SPYRE_INLINE F32 decode_e4m3(I32 code) {
-  return decode_ieee<3, 7, 0x7F, false>(code & 0x7F, (code & 0x80) << 24);
-}
+SPYRE_INLINE F32 decode_e4m3(I32 code) { return decode_ieee<3, 7, 0x7F, false>(code & 0x7F, (code & 0x80) << 24); }
 SPYRE_INLINE I32 encode_e4m3(F32 value) {
   const I32 bits = as_i32(value);
   return encode_ieee<3, 7, 0x43F00000, 0x7F, 0x7F>(bits & 0x7FFFFFFF) | ((bits >> 24) & 0x80);
 }
-SPYRE_INLINE F32 decode_e5m2(I32 code) {
-  return decode_ieee<2, 15, 0x7C, true>(code & 0x7F, (code & 0x80) << 24);
-}
+SPYRE_INLINE F32 decode_e5m2(I32 code) { return decode_ieee<2, 15, 0x7C, true>(code & 0x7F, (code & 0x80) << 24); }
 SPYRE_INLINE I32 encode_e5m2(F32 value) {
   const I32 bits = as_i32(value);
   return encode_ieee<2, 15, 0x47800000, 0x7C, 0x7F>(bits & 0x7FFFFFFF) | ((bits >> 24) & 0x80);
