@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace spyre::device {
 
@@ -31,6 +32,14 @@ struct Description {
   int segments = 0;
   int64_t segment_bytes = 0;
   double memory_gbps = 0, memory_core_gbps = 0, memory_core_gbps_all = 0;  ///< sustained; per core stream; see the JSON
+  double memory_raw_gbps = 0, memory_port_gbps = 0;  ///< LPDDR5 interface; link of the memory node
+  /// Read rate when neighbouring cores' rows interleave and start `stride_bytes` apart: that of the largest entry not above
+  /// the stride; memory_gbps below the first entry. Ascending.
+  struct RowSplit {
+    int64_t stride_bytes = 0;
+    double gbps = 0;
+  };
+  std::vector<RowSplit> row_split;
   double turnaround_ns_per_byte = 0, raw_reuse_ns_per_byte = 0, broadcast_ns_per_byte = 0, multicast_stream_gbps = 0;
   double memory_latency_ns = 0;  ///< fixed time of a transfer
   int channels = 0;
@@ -39,9 +48,28 @@ struct Description {
   int64_t span_bytes_per_core = 0;  ///< of one tensor per core per kernel
   int64_t max_trips = 0;
   double host_transfer_gbps = 0;    ///< modelled PCIe rate
-  // further fields: the owner adds them here, one line each
+  int pt_rows = 0, pt_columns = 0, pt_simd = 0;  ///< of one corelet; their product with the corelets is pt_macs_per_cycle_core
+  int sfp_simple_cycles = 0, sfp_divide_cycles = 0, sfp_function_cycles = 0, sfp_philox_cycles = 0;  ///< per lane vector
+  int sfp_lane_reduce_cycles = 0;  ///< per stick reduced across its lanes, per core
+  int sfp_element_cycles = 0;      ///< per row moved by a gather or scatter inside LX, besides its sticks
+  int lx_gather_element_cycles = 0;  ///< port cycles to place one element of an element gather
+  int ring_hop_cycles = 0;           ///< latency of one hop
+  int step_cycles = 0;               ///< to start a step on its unit
+  int64_t lookahead_steps = 0;       ///< step instances a core knows ahead of those that have started
 
-  /// 128-bit content hash in hex: part of every cache key.
+  /// The published software's schedule. Never used by the card or the planner.
+  struct Stack {
+    int64_t lx_usable_bytes = 0;
+    double ring_shift_ns = 0, ring_shift_gbps = 0;  ///< fixed time and slope of a shift
+    double move_execute_ns = 0;                     ///< fixed time of a data-move execute
+    double relayout_run_ns = 0, relayout_run_log2_ns = 0, relayout_gbps = 0;
+    double matmul_overlap_loss = 0;  ///< part of min(compute, read) that is not hidden
+    int drain_overlapped = 0;        ///< 0: output is written after the last multiplication
+    int split_k_corelets = 0;        ///< corelets that compute when K is split over cores
+    double launch_wall_us = 0;       ///< host time of a launch
+  } stack;
+
+  /// 128-bit hash in hex of all values, after overrides: part of every cache key.
   std::string hash;
 };
 
