@@ -15,7 +15,12 @@ function(spyre_simd_objects lib)
     target_compile_options(${objects} PRIVATE ${common} ${variant})
     target_compile_definitions(${objects} PRIVATE SPYRE_ISA=${isa} SPYRE_SIMD_BYTES=${bytes})
     target_sources(${lib} PRIVATE $<TARGET_OBJECTS:${objects}>)
+    list(APPEND all_objects $<TARGET_OBJECTS:${objects}>)
   endforeach()
+  if(SPYRE_TESTS AND CMAKE_NM AND NOT SPYRE_SANITIZE)
+    add_test(NAME ${lib}_simd_symbols COMMAND ${CMAKE_COMMAND} "-DOBJECTS=${all_objects}" -DNM=${CMAKE_NM} -P
+                                              ${PROJECT_SOURCE_DIR}/cmake/check_simd_symbols.cmake)
+  endif()
 endfunction()
 
 # spyre_library(<folder> [DEPENDS <folder>...] [LINK <targets>...])
