@@ -17,7 +17,8 @@ enum class DataFormats : int {
   SENINT8 = 8, SENINT16 = 9, SENINT24 = 10, IEEE_INT64 = 11, IEEE_INT32 = 12, SENUINT32 = 13, SENUINT2 = 14,
   IEEE_FP16 = 15, BOOL = 16, BFLOAT16 = 17, SEN18F_FP24 = 18,
 };
-/// Elements of one 128-byte stick. Throws Error(user) for formats with none (INVALID).
+/// Elements of one 128-byte stick; formats whose width is no power of two count in the next wider lane. Throws Error(user)
+/// for formats with none (INVALID).
 int elems_per_stick(DataFormats f);
 const char* data_format_name(DataFormats f);
 /// The DataFormats of a host type (float16, bfloat16, bool -> SEN169_FP16, ...). Throws as base::device_format.
@@ -26,7 +27,11 @@ DataFormats data_format_of(base::HostType t);
 base::Format storage_format(DataFormats f);
 
 enum class ElementArrangement : int { STANDARD = 0, DL16_TO_FP32 = 1, QFP8CH = 2, EXX2 = 3, FP32_TO_DL16 = 4, QFP8WT = 5 };
+const char* element_arrangement_name(ElementArrangement a);
 
+/// A value: two layouts are equal when all four fields are. All constructors throw Error(user) for sizes below 0, more than
+/// 2^63 bytes, or lists that don't fit together. Only the stick dimension is padded by the first two. The element
+/// arrangement is carried for code that asks for it; the soft card keeps every arrangement in standard order.
 class SpyreTensorLayout {
  public:
   /// Default layout of a contiguous tensor. `host_size` may have up to 6 dimensions, more throws Error(user).
@@ -35,7 +40,7 @@ class SpyreTensorLayout {
   /// makes the tensor sparse (one valid element a stick).
   SpyreTensorLayout(std::vector<int64_t> host_size, std::vector<int64_t> host_strides, base::HostType type,
                     std::vector<int64_t> dim_order, ElementArrangement arrangement = ElementArrangement::STANDARD);
-  /// Explicit form: any padding, split or folding of dimensions.
+  /// Explicit form: any padding, split or folding of dimensions. Whether a tensor fits it is Geometry::of's to say.
   SpyreTensorLayout(std::vector<int64_t> device_size, std::vector<int64_t> stride_map, DataFormats device_dtype,
                     ElementArrangement arrangement = ElementArrangement::STANDARD);
 
