@@ -158,11 +158,23 @@ bool Walk::next_row() {
 }
 
 bool Walk::next_piece() {
-  const int64_t count = std::min(row_size_ - row_done_, piece_elements);
+  int64_t count = std::min(row_size_ - row_done_, piece_elements);
   pattern_.clear();
   at_ = 0;
   box_base_ = row_box_;
   detail::append_strips(access_->digits_, row_storage_ + row_done_ * row_step_, row_step_, count, row_done_, 0, pattern_);
+  if (row_done_ + count < row_size_) {
+    // End at a stick's end, or with a whole strip: the cut must not make runs of its own.
+    Strip& last = pattern_.back();
+    if (pattern_.size() > 1) {
+      count = last.box_index - row_done_;
+      pattern_.pop_back();
+    } else if (last.device_step == 1) {
+      const int64_t over = (last.device_element + last.count) % base::elements_per_stick(access_->geometry_.format);
+      last.count -= over;
+      count -= over;
+    }
+  }
   row_done_ += count;
   return true;
 }

@@ -110,6 +110,41 @@ bool is_misaligned(const Axis& axis, const std::vector<HostDim>& dims) {
   return axis.map % stride != 0;
 }
 
+// The last resort: any choice of dimensions that works, larger steps first. Padding inside a split dimension needs it. A
+// choice is given up as soon as a digit leaves its dimension; few dimensions make the worst case small.
+class Search {
+ public:
+  Search(const std::vector<Axis>& axes, int64_t elements, size_t lane_index)
+      : axes_(axes), elements_(elements), lane_index_(lane_index) {}
+  bool find(std::vector<Digit>& digits) { return from(0, elements_, digits); }
+  bool too_deep() const { return too_deep_; }
+
+ private:
+  bool from(size_t i, int64_t left, std::vector<Digit>& digits) {
+    if (left == 1 || i == axes_.size()) {
+      if (left != 1) return false;
+      const Verdict verdict = place(used_, elements_, lane_index_, digits);
+      too_deep_ = too_deep_ || verdict == Verdict::too_deep;
+      return verdict == Verdict::placed;
+    }
+    const Axis& axis = axes_[i];
+    if (axis.map < left && (left - 1) / axis.map < axis.size) {
+      used_.push_back(axis);
+      if (from(i + 1, axis.map, digits)) return true;
+      used_.pop_back();
+    }
+    return from(i + 1, left, digits);
+  }
+
+  const std::vector<Axis>& axes_;
+  const int64_t elements_;
+  const size_t lane_index_;
+  std::vector<Axis> used_;
+  bool too_deep_ = false;
+};
+
+constexpr size_t max_searched = 16;
+
 }  // namespace
 
 Geometry Geometry::of(const SpyreTensorLayout& layout, const std::vector<int64_t>& sizes,
@@ -156,6 +191,7 @@ Geometry Geometry::of(const SpyreTensorLayout& layout, const std::vector<int64_t
   std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) {
     return a.map != b.map ? a.map > b.map : a.index < b.index;
   });
+  const std::vector<Axis> all = axes;
   axes = drop_equal_steps(axes, dims);
   // From the reading that respects the host's dimensions most to the one that folds them freely.
   bool too_deep = false;
@@ -169,6 +205,11 @@ Geometry Geometry::of(const SpyreTensorLayout& layout, const std::vector<int64_t
     const Verdict verdict = place(used, g.storage_elements, device.size() - 1, g.digits);
     if (verdict == Verdict::placed) return g;
     too_deep = too_deep || verdict == Verdict::too_deep;
+  }
+  if (all.size() <= max_searched) {
+    Search search(all, g.storage_elements, device.size() - 1);
+    if (search.find(g.digits)) return g;
+    too_deep = too_deep || search.too_deep();
   }
   if (too_deep) {
     refuse(Fault::unimplemented, "it pads a dimension at two levels of a split; pad at one level only");

@@ -76,10 +76,8 @@ bool writes_overlap(const HostView& view) {
     int64_t stride, size;
   };
   std::vector<Dim> dims;
-  int64_t numel = 1;
+  if (std::find(view.sizes.begin(), view.sizes.end(), 0) != view.sizes.end()) return false;
   for (size_t d = 0; d < view.sizes.size(); ++d) {
-    if (view.sizes[d] == 0) return false;
-    numel *= view.sizes[d];
     if (view.sizes[d] == 1) continue;
     if (view.strides[d] == 0) return true;
     dims.push_back({view.strides[d], view.sizes[d]});
@@ -96,7 +94,7 @@ bool writes_overlap(const HostView& view) {
     const int64_t g = std::gcd(dims[0].stride, dims[1].stride);
     return dims[1].stride / g < dims[0].size && dims[0].stride / g < dims[1].size;
   }
-  numel = 1;
+  int64_t numel = 1;
   for (size_t i = 0; i < open; ++i) numel *= dims[i].size;
   if (numel > (int64_t{1} << 16)) return true;
   if (numel > reach[open] + 1) return true;
