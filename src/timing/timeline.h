@@ -23,6 +23,7 @@ struct KernelTime {
   int64_t bytes_read = 0, bytes_written = 0;  ///< device memory
   int64_t macs = 0;                           ///< PT multiply-accumulates
   int64_t pt_busy_ps = 0;                     ///< of the busiest core class
+  bool estimated = false;  ///< too long to walk and not periodic: some trips were taken to last as those walked
 };
 struct Timeline {
   int64_t total_ps = 0;
