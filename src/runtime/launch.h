@@ -43,13 +43,12 @@ struct Binding {
 
 /// What one launch did, for callers that count.
 struct LaunchReport {
-  int64_t modelled_ps = 0;        ///< the program's time on the card
   bool bindings_changed = false;  ///< steps 1 and 2 were done
   int staged_symbols = 0;         ///< symbols that were copied because they overlapped another one
 };
 
-/// A program loaded into one device: its image has a place in segment 7 until the last reference goes and the last launch is
-/// done. Thread-safe; launches from several threads are serialised at the enqueue.
+/// A program loaded into one device: its image has a place in segment 7 until the last reference goes and the last
+/// launch is done. Thread-safe; launches from several threads are serialised at the enqueue.
 class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
  public:
   /// Throws Error(out_of_memory) when segment 7 is full.
@@ -61,15 +60,20 @@ class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
   /// The id of a symbol; Error(user) when there is none of this name.
   program::Id symbol(std::string_view name) const;
   uint64_t image_address() const;
+  /// Modelled time (ps) of one launch with these scalars: what a launch adds to its stream's clock, copies of
+  /// overlapping symbols aside. Walked once per scalar values, then cached by the Executable; a launch does it off the
+  /// calling thread.
+  int64_t modelled_ps(std::span<const double> scalars = {}) const;
 
   /// Enqueues one launch. Every symbol but the temps is bound, once, in any order; temps are allocated for this launch.
-  /// `scalars` are by Program scalar id. Throws, before anything is enqueued, Error(user) naming symbol or scalar when: one is
-  /// missing, unknown or bound twice; an allocation is raw, of another device, or its geometry isn't the symbol's; the view leaves
-  /// it; a scalar is out of its bounds or not a number; Error(out_of_memory); and the pending error of the stream. A trap of the
-  /// program is thrown here if it ran on the calling thread, else it poisons the stream.
+  /// `scalars` are by Program scalar id. Throws, before anything is enqueued, Error(user) naming symbol or scalar when:
+  /// one is missing, unknown or bound twice; an allocation is raw, of another device, or its geometry isn't the
+  /// symbol's; the view leaves it; a scalar is out of its bounds or not a number; Error(out_of_memory); and the pending
+  /// error of the stream. A trap of the program is thrown here if it ran on the calling thread, else it poisons the
+  /// stream.
   ///
-  /// Symbols that overlap another one, one of them written, are copied: inputs are read from a copy made before, so results are
-  /// as if all inputs were read first; overlapping outputs are written back in the order of their ids.
+  /// Symbols that overlap another one, one of them written, are copied: inputs are read from a copy made before, so
+  /// results are as if all inputs were read first; overlapping outputs are written back in the order of their ids.
   LaunchReport launch(Stream& stream, std::span<const Binding> bindings, std::span<const double> scalars = {});
 
  private:

@@ -1,18 +1,18 @@
 // Streams: FIFO queues of device work, and the signals and events that order them.
 //
-// Small work runs on the calling thread when its stream is empty; the rest is handed to a few worker threads of the process,
-// which take the streams that are ready by priority (lower number first) and then by age. A stream that waits for a signal is
-// parked and holds no thread, so waits between streams can't use up the workers.
+// Small work runs on the calling thread when its stream is empty; the rest is handed to a few worker threads of the
+// process, which take the streams that are ready by priority (lower number first) and then by age. A stream that waits
+// for a signal is parked and holds no thread, so waits between streams can't use up the workers.
 //
-// Modelled time. A stream has a clock in picoseconds: work moves it on by what the card would take (a launch by its timeline, a
-// copy by its bytes at the description's host_transfer_gbps or memory_gbps), a wait sets it to at least the time of the signal.
-// Streams of one card don't slow each other down in this model, and time on the host doesn't count.
+// Modelled time. A stream has a clock in picoseconds: work moves it on by what the card would take (a launch by its
+// timeline, a copy by its bytes at the description's host_transfer_gbps or memory_gbps), a wait sets it to at least the
+// time of the signal. Streams of one card don't slow each other down in this model, and time on the host doesn't count.
 //
-// Errors. Work that fails on the calling thread throws there, and the stream stays usable. Work that fails later *poisons* its
-// stream: work behind it is dropped, as is that of streams that wait for signals recorded behind it, until the error was
-// reported. The first enqueue, query or synchronisation of the stream, of an event recorded behind it, or of the device throws
-// the original Error; from then on the stream is usable again. Signals are reached, and memory is freed, also on a poisoned
-// stream.
+// Errors. Work that fails on the calling thread throws there, and the stream stays usable. Work that fails later
+// *poisons* its stream: work behind it is dropped, as is that of streams that wait for signals recorded behind it,
+// until the error was reported. The first enqueue, query or synchronisation of the stream, of an event recorded behind
+// it, or of the device throws the original Error; from then on the stream is usable again. Signals are reached, and
+// memory is freed, also on a poisoned stream.
 #pragma once
 
 #include <atomic>
@@ -42,7 +42,9 @@ constexpr int lowest_priority = 3;
 /// The error that poisoned a stream; shared by all streams and signals that it reached.
 struct Failure {
   std::exception_ptr error;
+  std::atomic<bool> reported{false};
 };
+using FailurePtr = std::shared_ptr<Failure>;
 
 /// A point in a stream's order. Reached when all work before it is done (or dropped). Thread-safe.
 class Signal {
@@ -50,23 +52,24 @@ class Signal {
   bool reached() const { return reached_.load(std::memory_order_acquire); }
   /// Blocks until it is reached; throws nothing.
   void wait() const;
-  /// After reached(): the stream's modelled clock (ps), the host's steady clock (ns) and the failure it came behind, or null.
+  /// After reached(): the stream's modelled clock (ps), the host's steady clock (ns) and the failure it came behind, or
+  /// null.
   int64_t modelled_ps() const { return modelled_ps_; }
   int64_t host_ns() const { return host_ns_; }
-  const std::shared_ptr<Failure>& failure() const { return failure_; }
+  const FailurePtr& failure() const { return failure_; }
   /// The stream it was recorded on.
   Stream& stream() const { return *stream_; }
 
  private:
   friend class Stream;
   explicit Signal(Stream* stream) : stream_(stream) {}
-  void reach(int64_t modelled_ps, std::shared_ptr<Failure> failure);
+  void reach(int64_t modelled_ps, FailurePtr failure);
   bool park(Stream* waiter);  // false when it is reached already
 
   Stream* stream_;
   std::atomic<bool> reached_{false};
   int64_t modelled_ps_ = 0, host_ns_ = 0;
-  std::shared_ptr<Failure> failure_;
+  FailurePtr failure_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::vector<Stream*> waiters_;
@@ -80,7 +83,8 @@ struct WorkInfo {
   const char* name = "work";  ///< shown in traces; must outlive the work (a literal, or owned by the closure)
   WorkKind kind = WorkKind::other;
   int64_t host_ns = 0;    ///< estimate of its time on this host: short work may run on the calling thread
-  bool blocking = false;  ///< the caller waits for it anyway: run it on the calling thread, whatever it takes, if the stream is empty
+  bool blocking = false;  ///< the caller waits for it anyway: run it on the calling thread, whatever it takes, if the
+                          ///< stream is empty
 };
 
 /// A FIFO queue of one device. Thread-safe.
@@ -90,9 +94,10 @@ class Stream {
   int64_t id() const { return id_; }
   int priority() const { return priority_; }
 
-  /// Enqueues `work`: a callable that returns the modelled picoseconds it took. It may run before this returns; then what it
-  /// throws is thrown here. Throws the pending error of a poisoned stream, and then enqueues nothing. Blocks while
-  /// queue_limit pieces are waiting. Work must not wait for streams, nor take locks that a caller of this could hold (the GIL).
+  /// Enqueues `work`: a callable that returns the modelled picoseconds it took. It may run before this returns; then
+  /// what it throws is thrown here. Throws the pending error of a poisoned stream, and then enqueues nothing. Blocks
+  /// while queue_limit pieces are waiting. Work must not wait for streams, nor take locks that a caller of this could
+  /// hold (the GIL).
   template <typename F>
   void submit(const WorkInfo& info, F&& work) {
     using Body = std::decay_t<F>;
@@ -145,8 +150,10 @@ class Stream {
   };
   struct Entry {
     WorkInfo info;
-    std::unique_ptr<ItemBase> work;         // or
-    std::shared_ptr<Signal> wait, reach;  // one of these
+    std::unique_ptr<ItemBase> work;  // null in an entry without work, and in a dropped one
+    std::shared_ptr<Signal> wait, reach;
+    FailurePtr failure;     // of `reach`: it came behind a failure that was reported since
+    bool forgiven = false;  // of `wait`: its failure was reported before the wait was enqueued
   };
   enum class State : uint8_t { empty, ready, running, parked };
 
@@ -154,26 +161,30 @@ class Stream {
   void run_inline(const WorkInfo& info, base::FunctionRef<int64_t()> work);
   void finish_inline();
   void enqueue(const WorkInfo& info, std::unique_ptr<ItemBase> work);
-  void push(std::unique_lock<std::mutex>& lock, Entry entry);
+  void push(Entry entry);
+  void absorb(const Signal& signal, bool forgiven);
   void throw_pending(std::unique_lock<std::mutex>& lock);
-  int64_t execute(const WorkInfo& info, base::FunctionRef<int64_t()> work);
-  bool run_some(bool (*yield_now)(Stream*));  // by the holder of State::running; true: more is ready
-  void resume();                              // a signal it is parked on was reached
-  void clear(const std::shared_ptr<Failure>& failure);
+  FailurePtr take_failure(std::vector<std::unique_ptr<ItemBase>>& dropped);
+  void execute(const WorkInfo& info, base::FunctionRef<int64_t()> work);
+  void run_some(uint64_t until);  // by whoever took it out of the scheduler's list
+  bool step(std::unique_lock<std::mutex>& lock);
+  void finish_entry();
+  void resume();  // a signal it is parked on was reached
+  void clear(const FailurePtr& failure);
+  void wait_for(std::unique_lock<std::mutex>& lock, uint64_t target);
+  void help(const Signal& signal);
 
   Device& device_;
   const int64_t id_;
   const int priority_;
   std::atomic<int64_t> modelled_ps_{0};
-  std::atomic<uint64_t> done_{0};  // entries finished
-  mutable std::mutex mutex_;       // all below
+  mutable std::mutex mutex_;  // all below
   mutable std::condition_variable changed_;
   int waiters_ = 0;
   State state_ = State::empty;
-  uint64_t enqueued_ = 0;
+  uint64_t enqueued_ = 0, done_ = 0;  // entries, inline work included
   std::deque<Entry> queue_;
-  std::shared_ptr<Failure> failure_;
-  uint64_t ticket_ = 0;  // age in the scheduler's list
+  FailurePtr failure_;
 };
 
 /// What torch calls an event: the latest signal recorded with it. Thread-safe.

@@ -8,8 +8,8 @@
 
 namespace spyre::runtime {
 
-/// Records from now on: one track per stream; kernels (each call of a program), copies and signals. Throws Error(user) when a
-/// trace is on, Error(system) when the file can't be written.
+/// Records from now on: one track per stream; kernels (each call of a program), copies and signals. Throws Error(user)
+/// when a trace is on, Error(system) when the file can't be written.
 void start_trace(const std::string& path);
 /// Writes the file and stops. Does not wait for queued work: synchronise first. Throws Error(user) when no trace is on.
 void stop_trace();
