@@ -31,7 +31,7 @@ struct MatmulArgs {
   int64_t ldc = 0;
   bool accumulate = false;
 };
-/// The sum over k is taken in blocks of 512, each in ascending order from 0, and the blocks are added in order to C.
+/// The sum over k is taken in blocks of 256, each in ascending order from 0, and the blocks are added in order to C.
 void matmul(const MatmulArgs& args);
 
 struct MatmulI32Args {

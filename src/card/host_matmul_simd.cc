@@ -1,0 +1,237 @@
+// Matrix micro-kernels. Their accumulators must stay in registers: every loop over them is unrolled in full, and
+// nothing in their set-up depends on a run-time condition.
+#include "card/host_matmul_simd.h"
+
+#include "card/host_math_simd.h"
+
+namespace spyre::card::host::simd::SPYRE_ISA {
+namespace {
+
+constexpr int panel_vectors = panel_width / lanes;  // 1, 2 or 4
+
+// Rows and panels of a micro-kernel, by the registers there are: 32 of 64 bytes, 16 of 32 or of 16.
+#if SPYRE_SIMD_BYTES == 64
+constexpr int tile_rows = 12, tile_panels = 2;
+#elif SPYRE_SIMD_BYTES == 32
+constexpr int tile_rows = 6, tile_panels = 1;
+#else
+constexpr int tile_rows = 2, tile_panels = 1;
+#endif
+
+template <typename V, typename T, int rows, int panels>
+SPYRE_INLINE void micro(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c, int64_t ldc,
+                        bool accumulate) {
+  constexpr int width = panels * panel_vectors;
+  V sum[rows][width];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 16
+    for (int v = 0; v < width; ++v) sum[r][v] = V{};
+  for (int64_t i = 0; i < k; ++i) {
+    V x[width];
+#pragma GCC unroll 16
+    for (int v = 0; v < width; ++v)
+      x[v] = load<V>(b + (v / panel_vectors) * panel_stride + i * panel_width + (v % panel_vectors) * lanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+      const V y = V{} + a[r * lda + i];
+#pragma GCC unroll 16
+      for (int v = 0; v < width; ++v) sum[r][v] += y * x[v];
+    }
+  }
+  if (accumulate) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < width; ++v) sum[r][v] += load<V>(c + r * ldc + v * lanes);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 16
+    for (int v = 0; v < width; ++v) store(c + r * ldc + v * lanes, sum[r][v]);
+}
+
+template <typename V, typename T, int panels, int rows>
+__attribute__((noinline)) void micro_rows(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c,
+                                          int64_t ldc, bool accumulate) {
+  micro<V, T, rows, panels>(k, a, lda, b, panel_stride, c, ldc, accumulate);
+}
+
+template <typename T>
+using Micro = void (*)(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c, int64_t ldc,
+                       bool accumulate);
+
+template <typename V, typename T, int panels>
+SPYRE_INLINE Micro<T> micro_of(int rows) {
+  static constexpr Micro<T> kernels[] = {
+      micro_rows<V, T, panels, 1>,  micro_rows<V, T, panels, 2>,
+#if SPYRE_SIMD_BYTES >= 32
+      micro_rows<V, T, panels, 3>,  micro_rows<V, T, panels, 4>,  micro_rows<V, T, panels, 5>,
+      micro_rows<V, T, panels, 6>,
+#endif
+#if SPYRE_SIMD_BYTES >= 64
+      micro_rows<V, T, panels, 7>,  micro_rows<V, T, panels, 8>,  micro_rows<V, T, panels, 9>,
+      micro_rows<V, T, panels, 10>, micro_rows<V, T, panels, 11>, micro_rows<V, T, panels, 12>,
+#endif
+  };
+  return kernels[rows - 1];
+}
+
+// All rows against `panels` panels; rows are split evenly, so that no block is much smaller than the others.
+template <typename V, typename T, int panels>
+SPYRE_INLINE void all_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c,
+                           int64_t ldc, bool accumulate) {
+  const int64_t blocks = (m + tile_rows - 1) / tile_rows;
+  int64_t row = 0;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t rows = m / blocks + (i < m % blocks);
+    micro_of<V, T, panels>((int)rows)(k, a + row * lda, lda, b, panel_stride, c + row * ldc, ldc, accumulate);
+    row += rows;
+  }
+}
+
+template <typename V, typename T>
+SPYRE_INLINE void block(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* panels, int64_t panel_stride,
+                        T* c, int64_t ldc, bool accumulate) {
+  int64_t p = 0;
+  const int64_t count = n / panel_width;
+  for (; p + tile_panels <= count; p += tile_panels)
+    all_rows<V, T, tile_panels>(m, k, a, lda, panels + p * panel_stride, panel_stride, c + p * panel_width, ldc,
+                                accumulate);
+  for (; p < count; ++p)
+    all_rows<V, T, 1>(m, k, a, lda, panels + p * panel_stride, panel_stride, c + p * panel_width, ldc, accumulate);
+}
+
+void block_f32(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* panels, int64_t panel_stride,
+               float* c, int64_t ldc, bool accumulate) {
+  block<F32, float>(m, n, k, a, lda, panels, panel_stride, c, ldc, accumulate);
+}
+
+// Unsigned: wrapping around is what is wanted, and is undefined for signed elements.
+void block_i32(int64_t m, int64_t n, int64_t k, const int32_t* a, int64_t lda, const int32_t* panels,
+               int64_t panel_stride, int32_t* c, int64_t ldc, bool accumulate) {
+  block<U32, uint32_t>(m, n, k, (const uint32_t*)a, lda, (const uint32_t*)panels, panel_stride, (uint32_t*)c, ldc,
+                       accumulate);
+}
+
+template <typename Count>
+SPYRE_INLINE void unpack_groups(const uint16_t* src, int64_t row_stride, int64_t rows, Count count, float* dst,
+                                int64_t dst_stride, int64_t group_stride) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int g = 0; g < count(); ++g)
+#pragma GCC unroll 4
+      for (int v = 0; v < panel_vectors; ++v)
+        store(dst + r * dst_stride + g * group_stride + v * lanes,
+              load_dl16(src + r * row_stride + g * panel_width + v * lanes));
+}
+void unpack_dl16(const uint16_t* src, int64_t row_stride, int64_t rows, int count, float* dst, int64_t dst_stride,
+                 int64_t group_stride) {
+  const auto whole = [] { return 4; };  // a stick
+  const auto part = [count] { return count; };
+  if (count == 4)
+    unpack_groups(src, row_stride, rows, whole, dst, dst_stride, group_stride);
+  else
+    unpack_groups(src, row_stride, rows, part, dst, dst_stride, group_stride);
+}
+
+void pack_dl16(const float* src, int64_t src_stride, int64_t rows, int count, uint16_t* dst, int64_t dst_stride) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int v = 0; v < count * panel_vectors; ++v)
+      store_u16(dst + r * dst_stride + v * lanes, encode_dl16(load<F32>(src + r * src_stride + v * lanes), 0x7FFF));
+}
+
+// One pass of a perfect shuffle: after log2(lanes) of them rows and columns have changed places.
+SPYRE_INLINE void zip(const F32 (&in)[lanes], F32 (&out)[lanes]) {
+  I32 low, high;
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes; ++i) {
+    low[i] = i / 2 + (i % 2) * lanes;
+    high[i] = low[i] + lanes / 2;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes / 2; ++i) {
+    out[2 * i] = __builtin_shuffle(in[i], in[i + lanes / 2], low);
+    out[2 * i + 1] = __builtin_shuffle(in[i], in[i + lanes / 2], high);
+  }
+}
+SPYRE_INLINE void transpose_square(F32 (&rows)[lanes]) {
+  F32 other[lanes];
+  zip(rows, other);
+  zip(other, rows);
+#if SPYRE_SIMD_BYTES >= 32
+  zip(rows, other);
+#if SPYRE_SIMD_BYTES >= 64
+  zip(other, rows);
+#else
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes; ++i) rows[i] = other[i];
+#endif
+#endif
+}
+
+void transpose_panel(const float* src, int64_t stride, int64_t k, float* panel) {
+  int64_t i = 0;
+  for (; i + lanes <= k; i += lanes)
+    for (int v = 0; v < panel_vectors; ++v) {
+      F32 rows[lanes];
+#pragma GCC unroll 16
+      for (int r = 0; r < lanes; ++r) rows[r] = load<F32>(src + (v * lanes + r) * stride + i);
+      transpose_square(rows);
+#pragma GCC unroll 16
+      for (int r = 0; r < lanes; ++r) store(panel + (i + r) * panel_width + v * lanes, rows[r]);
+    }
+  for (; i < k; ++i)
+    for (int r = 0; r < panel_width; ++r) panel[i * panel_width + r] = src[r * stride + i];
+}
+
+constexpr int column = 64;  // codes in a stick
+constexpr int column_vectors = column / lanes;
+
+// Decodes all codes but 0x7FFF and 0xFFFF, and gathers in `special` whether there was one.
+SPYRE_INLINE F32 decode_finite(I32 code, I32& special) {
+  const I32 placed = (code << 14) & (int32_t)0x9FFFC000;
+  const I32 magnitude = placed << 1;
+  special |= magnitude == 0x3FFF8000;
+  return as_f32(magnitude == 0 ? placed : placed + 0x30000000);
+}
+
+template <bool finite>
+SPYRE_INLINE bool gemv_rows(const uint16_t* src, int64_t row_stride, int64_t k, const float* a, float* c) {
+  F32 sum[column_vectors];
+  I32 special = {};
+#pragma GCC unroll 16
+  for (int v = 0; v < column_vectors; ++v) sum[v] = F32{};
+  const auto row = [&](int64_t i) __attribute__((always_inline)) {
+    const F32 x = splat(a[i]);
+    const uint16_t* p = src + i * row_stride;
+#pragma GCC unroll 16
+    for (int v = 0; v < column_vectors; ++v) {
+      const I32 code = __builtin_convertvector(load<I16>(p + v * lanes), I32);
+      sum[v] += x * (finite ? decode_finite(code, special) : decode_dl16(code));
+    }
+  };
+  const int64_t quarter = k / 4;
+  for (int64_t i = 0; i < quarter; ++i) {
+    row(i);
+    row(i + quarter);
+    row(i + 2 * quarter);
+    row(i + 3 * quarter);
+  }
+  for (int64_t i = 4 * quarter; i < k; ++i) row(i);
+#pragma GCC unroll 16
+  for (int v = 0; v < column_vectors; ++v) store(c + v * lanes, sum[v]);
+  return any(special);
+}
+
+void gemv_dl16(const uint16_t* src, int64_t row_stride, int64_t k, const float* a, float* c) {
+  if (gemv_rows<true>(src, row_stride, k, a, c)) gemv_rows<false>(src, row_stride, k, a, c);
+}
+
+}  // namespace
+
+const MatmulTable& matmul_table() {
+  static const MatmulTable table = {block_f32, block_i32, unpack_dl16, pack_dl16, transpose_panel, gemv_dl16};
+  return table;
+}
+
+}  // namespace spyre::card::host::simd::SPYRE_ISA
