@@ -10,8 +10,8 @@ namespace spyre::layout {
 
 namespace {
 
-// What one view dimension adds to a digit: gran x index when it moves evenly, else some function of the index whose values
-// are multiples of gran. Values lie in 0..max.
+// What one view dimension adds to a digit: gran x index when it moves evenly, else some function of the index whose
+// values are multiples of gran. Values lie in 0..max.
 struct Term {
   int64_t gran = 0;
   int64_t max = 0;
@@ -21,7 +21,9 @@ struct Term {
 // A value as constant + one term per dimension, through the divisions and moduli of a digit.
 class Sum {
  public:
-  explicit Sum(const HostView& view) : constant_(view.offset), terms_(view.sizes.size()) {
+  void start(const HostView& view) {
+    constant_ = view.offset;
+    terms_.assign(view.sizes.size(), {});
     for (size_t d = 0; d < terms_.size(); ++d) {
       if (view.sizes[d] > 1 && view.strides[d] > 0) {
         terms_[d] = {view.strides[d], view.strides[d] * (view.sizes[d] - 1), false};
@@ -68,8 +70,8 @@ class Sum {
   }
 
  private:
-  // The terms that are no multiples of `by`, and the constant's rest: -1 when together they stay below it (no carry); the
-  // one dimension that may carry while all others stay below its grain; nothing when several carry into each other.
+  // The terms that are no multiples of `by`, and the constant's rest: -1 when together they stay below it (no carry);
+  // the one dimension that may carry while all others stay below its grain; nothing when several carry into each other.
   std::optional<int> split(int64_t by) const {
     int64_t small = 0;
     for (const Term& t : terms_) {
@@ -84,7 +86,7 @@ class Sum {
     return std::nullopt;
   }
 
-  int64_t constant_;
+  int64_t constant_ = 0;
   std::vector<Term> terms_;
 };
 
@@ -109,8 +111,9 @@ void Access::analyse() {
     lane_step_ = lane.range(geometry_.storage_elements) > 1 && view_.strides.back() == lane.div1 * lane.div2;
   }
   if (view_.numel() == 0) return;
+  Sum sum;
   for (const Digit& digit : digits_) {
-    Sum sum(view_);
+    sum.start(view_);
     separable_ = separable_ && sum.divide(digit.div1) && sum.modulo(digit.mod1) && sum.divide(digit.div2) &&
                  sum.modulo(digit.mod2);
     if (!separable_) return;

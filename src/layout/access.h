@@ -1,9 +1,9 @@
 // Access: a box of a view as places on the device, in stick runs, strips or patches.
 //
-// Built once per (view, geometry): it finds out for each digit of the geometry on which dimensions of the view it depends.
-// When the place splits into one term per dimension ("separable": every view that keeps the allocation's dimensions apart),
-// a box needs one pattern for its last dimension and an addition per row. Else each row is walked by itself. Both give
-// the same runs; `separable()` tells which it is.
+// Built once per (view, geometry): it finds out for each digit of the geometry on which dimensions of the view it
+// depends. When the place splits into one term per dimension ("separable": every view that keeps the allocation's
+// dimensions apart), a box needs one pattern for its last dimension and an addition per row. Else each row is walked by
+// itself. Both give the same runs; `separable()` tells which it is.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@
 
 namespace spyre::layout {
 
-/// A run of consecutive device elements that are consecutive in the last box dimension: host box element (row-major linear
-/// index within the box) `box_index + i` is device element `device_element + i`, i < count; never crosses a stick.
+/// A run of consecutive device elements that are consecutive in the last box dimension: host box element (row-major
+/// linear index within the box) `box_index + i` is device element `device_element + i`, i < count; never crosses a
+/// stick.
 struct Run {
   int64_t box_index = 0;
   int64_t device_element = 0;
@@ -55,7 +56,8 @@ class Access {
   /// Place of one index of the view (one entry per dimension, inside it).
   int64_t device_element(const std::vector<int64_t>& index) const;
 
-  /// Calls `fn(const Run&)` for the box in ascending box_index. Cost: about one call a stick, or one an element in a gather.
+  /// Calls `fn(const Run&)` for the box in ascending box_index. Cost: about one call a stick, or one an element in a
+  /// gather.
   template <typename Fn>
   void for_each_run(const Box& box, Fn&& fn) const;
   /// Calls `fn(const Strip&)` in ascending box_index, strips as long as they go. `across_rows` lets a strip continue
@@ -71,8 +73,9 @@ class Access {
   /// True when the whole box is one ascending piece of device elements in box order; then `first` is its start.
   bool contiguous_block(const Box& box, int64_t& first) const;
 
-  /// Smallest and one past the largest device element of the box ({0, 0} when empty): for bounds, spans and overlap checks.
-  /// Exact when every dimension of the box moves evenly or has at most 4,096 indices (separable), else an enclosing range.
+  /// Smallest and one past the largest device element of the box ({0, 0} when empty): for bounds, spans and overlap
+  /// checks. Exact when every dimension of the box moves evenly or has at most 4,096 indices (separable), else an
+  /// enclosing range.
   std::pair<int64_t, int64_t> device_extent(const Box& box) const;
   /// Number of distinct sticks and of runs of the box: what timing prices.
   struct Traffic {
@@ -92,13 +95,13 @@ class Access {
   Geometry geometry_;
   int64_t lane_step_ = 0;
   bool separable_ = true;
-  std::vector<Digit> digits_;        // of geometry_, merged where two are one: fewer divisions
-  std::vector<uint8_t> even_;        // per view dimension: a step moves by even_step_, whatever the index
-  std::vector<int64_t> even_step_;   // device elements
+  std::vector<Digit> digits_;       // of geometry_, merged where two are one: fewer divisions
+  std::vector<uint8_t> even_;       // per view dimension: a step moves by even_step_, whatever the index
+  std::vector<int64_t> even_step_;  // device elements
 };
 
-/// Pairs two boxes of equal size, e.g. of two tensors: calls `fn(src_element, dst_element, count)` for pieces consecutive on
-/// both sides. The merged order is that of box_index. Throws Error(user) when the box sizes differ.
+/// Pairs two boxes of equal size, e.g. of two tensors: calls `fn(src_element, dst_element, count)` for pieces
+/// consecutive on both sides. The merged order is that of box_index. Throws Error(user) when the box sizes differ.
 template <typename Fn>
 void for_each_common_run(const Access& src, const Box& src_box, const Access& dst, const Box& dst_box, Fn&& fn);
 /// The same in strips: `fn(src_element, src_step, dst_element, dst_step, count)`, steps in device elements.

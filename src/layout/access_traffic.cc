@@ -1,7 +1,6 @@
 // What a box costs and spans, without walking it: device_extent and traffic.
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 
 #include "layout/walk_detail.h"
 
@@ -9,9 +8,9 @@ namespace spyre::layout {
 
 namespace {
 
-constexpr int64_t strip_limit = 4096;   // indices of an uneven dimension looked at one by one
-constexpr int64_t count_limit = 512;    // runs counted rather than estimated
-constexpr int64_t period_limit = 128;   // rows until the position in the stick repeats
+constexpr int64_t strip_limit = 4096;  // indices of an uneven dimension looked at one by one
+constexpr int64_t count_limit = 512;   // runs counted rather than estimated
+constexpr int64_t period_limit = 128;  // rows until the position in the stick repeats
 
 // One box dimension by itself: device elements relative to the box's first one.
 struct Reach {
@@ -118,9 +117,9 @@ std::pair<int64_t, int64_t> Access::device_extent(const Box& box) const {
   for (size_t d = 0; d < box.size.size(); ++d) {
     const int64_t n = box.size[d], by = box.step.empty() ? 1 : box.step[d];
     if (n == 1) continue;
-    if (!separable_) {
-      high += view_.strides[d] * by * (n - 1);
-    } else if (even_[d]) {
+    high += view_.strides[d] * by * (n - 1);
+    if (!separable_) continue;
+    if (even_[d]) {
       greatest += even_step_[d] * by * (n - 1);
     } else if (n <= strip_limit) {
       std::vector<Strip> strips;
@@ -139,8 +138,9 @@ std::pair<int64_t, int64_t> Access::device_extent(const Box& box) const {
       greatest += hi - base;
     }
   }
-  if (!separable_) std::tie(least, greatest) = detail::bounds(digits_, low, high);
-  return {least, greatest + 1};
+  const auto [lo, hi] = detail::bounds(digits_, low, high);
+  if (!separable_) return {lo, hi + 1};
+  return {std::max(least, lo), std::min(greatest, hi) + 1};
 }
 
 Access::Traffic Access::traffic(const Box& box) const {
@@ -230,7 +230,8 @@ Access::Traffic Access::traffic(const Box& box) const {
     t.runs = numel;
   } else {
     int64_t most = 0;
-    for (const Strip& s : last.strips) most += s.device_step == 1 ? (s.count - 1) / lanes + (s.count > 1 ? 2 : 1) : s.count;
+    for (const Strip& s : last.strips)
+      most += s.device_step == 1 ? (s.count - 1) / lanes + (s.count > 1 ? 2 : 1) : s.count;
     t.runs = rows * most;
     if (outer.size() == 1 && outer[0].even() && last.even()) {
       const int64_t period = lanes / std::gcd(lanes, outer[0].step());

@@ -162,7 +162,8 @@ bool Walk::next_piece() {
   pattern_.clear();
   at_ = 0;
   box_base_ = row_box_;
-  detail::append_strips(access_->digits_, row_storage_ + row_done_ * row_step_, row_step_, count, row_done_, 0, pattern_);
+  detail::append_strips(access_->digits_, row_storage_ + row_done_ * row_step_, row_step_, count, row_done_, 0,
+                        pattern_);
   if (row_done_ + count < row_size_) {
     // End at a stick's end, or with a whole strip: the cut must not make runs of its own.
     Strip& last = pattern_.back();

@@ -28,9 +28,9 @@ class Walk {
   /// A box dimension outside the pattern.
   struct Outer {
     int64_t size = 0;
-    int64_t step = 0;        // device elements, when `table` is empty; else storage elements when not separable
+    int64_t step = 0;            // device elements, when `table` is empty; else storage elements when not separable
     std::vector<int64_t> table;  // device elements relative to the first index
-    int64_t box_step = 0;    // box elements
+    int64_t box_step = 0;        // box elements
     int64_t at = 0;
   };
   /// True when every row has the same strips, relative to its start; then the members below describe the whole box.
@@ -106,8 +106,8 @@ void Access::for_each_patch(const Box& box, Fn&& fn) const {
   int64_t box_base = 0, device_base = walk.device_first();
   while (true) {
     for (const Strip& s : walk.pattern()) {
-      fn(static_cast<const Patch&>(Patch{box_base + s.box_index, device_base + s.device_element, rows.size, rows.box_step,
-                                         rows.step, s.count, s.device_step}));
+      fn(static_cast<const Patch&>(Patch{box_base + s.box_index, device_base + s.device_element, rows.size,
+                                         rows.box_step, rows.step, s.count, s.device_step}));
     }
     size_t d = outer.size() - 1;
     for (; d-- > 0;) {

@@ -15,7 +15,8 @@ Geometry default_geometry(const Sizes& sizes) {
   return default_placement(sizes, HostView::contiguous(sizes).strides, HostType::f16, false).geometry;
 }
 
-// Walks all runs of `view`, the tensor being `sizes` in default layout; sums something so that nothing is optimised away.
+// Walks all runs of `view`, the tensor being `sizes` in default layout; sums something so that nothing is optimised
+// away.
 void walk_runs(benchmark::State& state, const Sizes& sizes, const HostView& view) {
   const Access access(view, default_geometry(sizes));
   const Box box = Box::whole(view);
@@ -60,7 +61,8 @@ void bm_copy_patches(benchmark::State& state) {
   for (auto _ : state) {
     access.for_each_patch(Box::whole(view), [&](const Patch& p) {
       for (int64_t r = 0; r < p.rows; ++r) {
-        std::memcpy(&device[p.device_element + r * p.device_row_step], &host[p.box_index + r * p.box_row_step], p.count * 2);
+        std::memcpy(&device[p.device_element + r * p.device_row_step], &host[p.box_index + r * p.box_row_step],
+                    p.count * 2);
       }
     });
   }

@@ -1,10 +1,11 @@
-// Geometry::of: from stride_map, which says what a step of each device dimension makes in host elements, to its inverse, the
-// digits of a host element. The proof is by strides alone, so its cost does not depend on sizes.
+// Geometry::of: from stride_map, which says what a step of each device dimension makes in host elements, to its
+// inverse, the digits of a host element. The proof is by strides alone, so its cost does not depend on sizes.
 //
 // Take device dimensions by falling host stride: the largest takes o div S, the rest o mod S goes on to the next. Each
 // storage element below `elements` is reached when every digit stays below its dimension's size and nothing is left at
-// the end; no two elements can share a place because o is the sum of digit x S again. What needs care is which dimensions
-// take part: padding (a stick count larger than the rows need, say) has a stride too, but stands for no element.
+// the end; no two elements can share a place because o is the sum of digit x S again. What needs care is which
+// dimensions take part: padding (a stick count larger than the rows need, say) has a stride too, but stands for no
+// element.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -31,17 +32,23 @@ enum class Verdict { placed, lost, too_deep };
 
 // ((o mod m1) mod m2 ...) div step as one digit, if it can be: a modulus that a later one divides says nothing.
 std::optional<Digit> digit_of(const std::vector<int64_t>& moduli, const Axis& axis) {
-  std::vector<int64_t> kept;  // last modulus first
+  int64_t inner = 0, outer = 0;  // the last modulus that counts, and the one before it
   for (size_t i = moduli.size(); i-- > 0;) {
-    if (kept.empty() || moduli[i] % kept.back() != 0) kept.push_back(moduli[i]);
+    if (inner == 0) {
+      inner = moduli[i];
+    } else if (outer == 0) {
+      if (moduli[i] % inner != 0) outer = moduli[i];
+    } else if (moduli[i] % outer != 0) {
+      return std::nullopt;
+    }
   }
   const int64_t step = axis.map;
-  if (kept.empty()) return Digit{step, axis.size, 1, axis.size, axis.stride};
-  if (kept.size() == 1) {
-    if (kept[0] % step == 0) return Digit{step, kept[0] / step, 1, axis.size, axis.stride};
-    return Digit{1, kept[0], step, axis.size, axis.stride};
+  if (inner == 0) return Digit{step, axis.size, 1, axis.size, axis.stride};
+  if (outer == 0) {
+    if (inner % step == 0) return Digit{step, inner / step, 1, axis.size, axis.stride};
+    return Digit{1, inner, step, axis.size, axis.stride};
   }
-  if (kept.size() == 2 && kept[0] % step == 0) return Digit{1, kept[1], step, kept[0] / step, axis.stride};
+  if (inner % step == 0) return Digit{1, outer, step, inner / step, axis.stride};
   return std::nullopt;
 }
 
@@ -49,6 +56,8 @@ std::optional<Digit> digit_of(const std::vector<int64_t>& moduli, const Axis& ax
 Verdict place(const std::vector<Axis>& axes, int64_t elements, size_t lane_index, std::vector<Digit>& digits) {
   std::vector<std::pair<size_t, Digit>> found;
   std::vector<int64_t> moduli;
+  found.reserve(axes.size());
+  moduli.reserve(axes.size());
   int64_t left = elements;  // what is left of o runs over 0..left-1
   bool too_deep = false;
   for (const Axis& axis : axes) {
@@ -67,19 +76,22 @@ Verdict place(const std::vector<Axis>& axes, int64_t elements, size_t lane_index
   if (too_deep) return Verdict::too_deep;
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   digits.clear();
+  digits.reserve(found.size() + 1);
   for (const auto& [index, digit] : found) digits.push_back(digit);
   // A stick that holds one element, or a sparse one: the lane is always 0.
   if (found.empty() || found.back().first != lane_index) digits.push_back({1, 1, 1, 1, 1});
   return Verdict::placed;
 }
 
-// Of device dimensions with equal host steps only one can stand for elements: the one of a host dimension's very size, else
-// the largest, the outer first.
+// Of device dimensions with equal host steps only one can stand for elements: the one of a host dimension's very size,
+// else the largest, the outer first.
 std::vector<Axis> drop_equal_steps(const std::vector<Axis>& axes, const std::vector<HostDim>& dims) {
   auto exact = [&](const Axis& a) {
-    return std::any_of(dims.begin(), dims.end(), [&](const HostDim& d) { return d.stride == a.map && d.size == a.size; });
+    return std::any_of(dims.begin(), dims.end(),
+                       [&](const HostDim& d) { return d.stride == a.map && d.size == a.size; });
   };
   std::vector<Axis> kept;
+  kept.reserve(axes.size());
   for (const Axis& axis : axes) {
     if (kept.empty() || kept.back().map != axis.map) {
       kept.push_back(axis);
@@ -110,8 +122,8 @@ bool is_misaligned(const Axis& axis, const std::vector<HostDim>& dims) {
   return axis.map % stride != 0;
 }
 
-// The last resort: any choice of dimensions that works, larger steps first. Padding inside a split dimension needs it. A
-// choice is given up as soon as a digit leaves its dimension; few dimensions make the worst case small.
+// The last resort: any choice of dimensions that works, larger steps first. Padding inside a split dimension needs it.
+// A choice is given up as soon as a digit leaves its dimension; few dimensions make the worst case small.
 class Search {
  public:
   Search(const std::vector<Axis>& axes, int64_t elements, size_t lane_index)
@@ -167,11 +179,13 @@ Geometry Geometry::of(const SpyreTensorLayout& layout, const std::vector<int64_t
   g.device_elements = layout.device_bytes() / base::format_bytes(g.format);
 
   std::vector<Axis> axes;
+  axes.reserve(device.size());
   int64_t stride = 1;
   for (size_t i = device.size(); i-- > 0;) {
     if (device[i] > 1 && map[i] >= 0) {
       if (map[i] == 0) {
-        refuse(Fault::user, "a device dimension larger than 1 with stride 0 would hold each element several times; "
+        refuse(Fault::user,
+               "a device dimension larger than 1 with stride 0 would hold each element several times; "
                "mark padding by -1");
       }
       axes.push_back({device[i], map[i], stride, i});
@@ -185,29 +199,29 @@ Geometry Geometry::of(const SpyreTensorLayout& layout, const std::vector<int64_t
   if (g.device_elements == 0) refuse(Fault::user, "the layout is empty, the tensor is not");
 
   std::vector<HostDim> dims;
+  dims.reserve(sizes.size());
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] > 1 && strides[d] > 0) dims.push_back({sizes[d], strides[d]});
   }
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) {
-    return a.map != b.map ? a.map > b.map : a.index < b.index;
-  });
-  const std::vector<Axis> all = axes;
-  axes = drop_equal_steps(axes, dims);
+  std::sort(axes.begin(), axes.end(),
+            [](const Axis& a, const Axis& b) { return a.map != b.map ? a.map > b.map : a.index < b.index; });
+  const std::vector<Axis> unequal = drop_equal_steps(axes, dims);
   // From the reading that respects the host's dimensions most to the one that folds them freely.
   bool too_deep = false;
   for (int attempt = 0; attempt < 4; ++attempt) {
     std::vector<Axis> used;
-    for (const Axis& axis : axes) {
-      const bool drop = ((attempt & 1) == 0 && is_covered(axis, axes, dims)) ||
-                        ((attempt & 2) == 0 && is_misaligned(axis, dims));
+    used.reserve(unequal.size());
+    for (const Axis& axis : unequal) {
+      const bool drop =
+          ((attempt & 1) == 0 && is_covered(axis, unequal, dims)) || ((attempt & 2) == 0 && is_misaligned(axis, dims));
       if (!drop) used.push_back(axis);
     }
     const Verdict verdict = place(used, g.storage_elements, device.size() - 1, g.digits);
     if (verdict == Verdict::placed) return g;
     too_deep = too_deep || verdict == Verdict::too_deep;
   }
-  if (all.size() <= max_searched) {
-    Search search(all, g.storage_elements, device.size() - 1);
+  if (axes.size() <= max_searched) {
+    Search search(axes, g.storage_elements, device.size() - 1);
     if (search.find(g.digits)) return g;
     too_deep = too_deep || search.too_deep();
   }

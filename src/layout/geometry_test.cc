@@ -72,9 +72,10 @@ TEST(Geometry, RowsThatAreNoMultipleOfAStick) {
 }
 
 TEST(Geometry, DefaultOfEachRankFollowsItsLayout) {
-  for (const Sizes& sizes : {Sizes{}, Sizes{1}, Sizes{60}, Sizes{64}, Sizes{130}, Sizes{5, 1}, Sizes{1, 5}, Sizes{3, 60},
-                             Sizes{3, 64}, Sizes{64, 1}, Sizes{3, 64, 1}, Sizes{5, 10, 150}, Sizes{2, 3, 40},
-                             Sizes{2, 3, 4, 70}, Sizes{2, 1, 4, 1, 70}, Sizes{2, 3, 2, 3, 2, 65}, Sizes{2, 2, 2, 2, 2, 2}}) {
+  for (const Sizes& sizes :
+       {Sizes{}, Sizes{1}, Sizes{60}, Sizes{64}, Sizes{130}, Sizes{5, 1}, Sizes{1, 5}, Sizes{3, 60}, Sizes{3, 64},
+        Sizes{64, 1}, Sizes{3, 64, 1}, Sizes{5, 10, 150}, Sizes{2, 3, 40}, Sizes{2, 3, 4, 70}, Sizes{2, 1, 4, 1, 70},
+        Sizes{2, 3, 2, 3, 2, 65}, Sizes{2, 2, 2, 2, 2, 2}}) {
     for (HostType type : {HostType::f16, HostType::f32, HostType::i8}) {
       const SpyreTensorLayout layout(sizes, type);
       expect_follows(of_contiguous(layout, sizes), layout);
@@ -119,15 +120,15 @@ TEST(Geometry, PaddingLeavesTheHostDimensionsTheirOwn) {
 }
 
 TEST(Geometry, LayoutsThatLoseOrRepeatElementsRaise) {
-  EXPECT_EQ(fault_of({{3, 10, 64}, {64, 200, 1}, dl16}, {10, 200}, {200, 1}), Fault::user);    // too few sticks
-  EXPECT_EQ(fault_of({{4, 9, 64}, {64, 200, 1}, dl16}, {10, 200}, {200, 1}), Fault::user);     // too few rows
-  EXPECT_EQ(fault_of({{4, 10, 64}, {64, 200, 2}, dl16}, {10, 200}, {200, 1}), Fault::user);    // every second element
-  EXPECT_EQ(fault_of({{4, 10, 64}, {64, 0, 1}, dl16}, {10, 200}, {200, 1}), Fault::user);      // rows on top of each other
-  EXPECT_EQ(fault_of({{5, 64}, {1, 1}, dl16}, {68}, {1}), Fault::user);                        // two ways to count
-  EXPECT_EQ(fault_of({{4, 10, 64}, {64, 199, 1}, dl16}, {10, 200}, {200, 1}), Fault::user);    // a wrong step
+  EXPECT_EQ(fault_of({{3, 10, 64}, {64, 200, 1}, dl16}, {10, 200}, {200, 1}), Fault::user);  // too few sticks
+  EXPECT_EQ(fault_of({{4, 9, 64}, {64, 200, 1}, dl16}, {10, 200}, {200, 1}), Fault::user);   // too few rows
+  EXPECT_EQ(fault_of({{4, 10, 64}, {64, 200, 2}, dl16}, {10, 200}, {200, 1}), Fault::user);  // every second element
+  EXPECT_EQ(fault_of({{4, 10, 64}, {64, 0, 1}, dl16}, {10, 200}, {200, 1}), Fault::user);  // rows on top of each other
+  EXPECT_EQ(fault_of({{5, 64}, {1, 1}, dl16}, {68}, {1}), Fault::user);                    // two ways to count
+  EXPECT_EQ(fault_of({{4, 10, 64}, {64, 199, 1}, dl16}, {10, 200}, {200, 1}), Fault::user);  // a wrong step
   EXPECT_EQ(fault_of({{0, 64}, {64, 1}, dl16}, {10}, {1}), Fault::user);
-  EXPECT_EQ(fault_of({{4, 10, 32}, {32, 100, 1}, dl16}, {10, 100}, {100, 1}), Fault::user);    // half a stick
-  EXPECT_EQ(fault_of({{4, 2, 64}, {64, 300, 1}, dl16}, {2, 200}, {300, 1}), Fault::user);      // no place for the gap
+  EXPECT_EQ(fault_of({{4, 10, 32}, {32, 100, 1}, dl16}, {10, 100}, {100, 1}), Fault::user);  // half a stick
+  EXPECT_EQ(fault_of({{4, 2, 64}, {64, 300, 1}, dl16}, {2, 200}, {300, 1}), Fault::user);    // no place for the gap
   EXPECT_EQ(fault_of({{10, 4, 256}, {256, 64, 1}, DataFormats::SENINT4}, {10, 256}, {256, 1}), Fault::unimplemented);
   EXPECT_EQ(fault_of({{10, 3, 2, 64}, {200, 80, 64, 1}, dl16}, {10, 200}, {200, 1}), Fault::unimplemented);
 }
@@ -253,7 +254,8 @@ TEST(Geometry, BrokenTextRaises) {
        {"geo{dl16 n=2000 d=2560 (200,10,1,10)*64 (1,200,1,64)*1} ", "geo{xx n=1 d=64 (1,1,1,1)*1}",
         "geo{dl16 n=2000 d=64 (200,10,1,10)*64 (1,200,1,64)*1}", "geo{dl16 n=1 d=63 (1,1,1,1)*1}",
         "geo{dl16 n=1 d=64 (0,1,1,1)*1}", "geo{dl16 n=1 d=64 (1,1,1,1)*-1}", "geo{dl16 n=1 d=64}",
-        "geo{dl16 n=99 d=128 (1,99,1,99)*1}", "geo{dl16 n=9223372036854775807 d=64 (1,9223372036854775807,1,9)*4611686018427387904 (1,1,1,1)*1}"}) {
+        "geo{dl16 n=99 d=128 (1,99,1,99)*1}",
+        "geo{dl16 n=9223372036854775807 d=64 (1,9223372036854775807,1,9)*4611686018427387904 (1,1,1,1)*1}"}) {
     EXPECT_THROW(Geometry::from_text(bad), Error) << bad;
   }
 }

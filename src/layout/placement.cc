@@ -20,8 +20,8 @@ bool is_contiguous(const HostView& view) {
   return true;
 }
 
-// The order that makes `view` row-major, if it is dense. Dimensions of size 1 go before equal strides: one of them as the
-// stick dimension would spend a stick on each element.
+// The order that makes `view` row-major, if it is dense. Dimensions of size 1 go before equal strides: one of them as
+// the stick dimension would spend a stick on each element.
 bool dense_order(const HostView& view, std::vector<int64_t>& order) {
   order.resize(view.sizes.size());
   std::iota(order.begin(), order.end(), 0);

@@ -68,8 +68,8 @@ inline std::vector<int64_t> random_order(Random& r, size_t rank) {
   return order;
 }
 
-/// An explicit layout of a dense tensor: each dimension kept, split or padded, now and then all folded, in random order, with
-/// any dimension along the stick. `pads_twice` tells of layouts Geometry::of may call unimplemented.
+/// An explicit layout of a dense tensor: each dimension kept, split or padded, now and then all folded, in random
+/// order, with any dimension along the stick. `pads_twice` tells of layouts Geometry::of may call unimplemented.
 inline SpyreTensorLayout random_explicit(Random& r, std::vector<int64_t> sizes, std::vector<int64_t> strides,
                                          DataFormats format, bool& pads_twice) {
   struct Part {
@@ -115,7 +115,8 @@ inline SpyreTensorLayout random_explicit(Random& r, std::vector<int64_t> sizes, 
   return SpyreTensorLayout(device, map, format);
 }
 
-/// One random view operation: what slice, transpose, expand, unfold, view, diagonal and as_strided do to sizes and strides.
+/// One random view operation: what slice, transpose, expand, unfold, view, diagonal and as_strided do to sizes and
+/// strides.
 inline void random_view_op(Random& r, HostView& v, int64_t storage_elements) {
   const int64_t rank = static_cast<int64_t>(v.sizes.size());
   const int64_t op = r.below(8);
@@ -237,12 +238,16 @@ inline Sample random_sample(Random& r) {
     Sample s;
     s.tensor = HostView::contiguous(sizes);
     switch (r.below(5)) {
-      case 0: s.geometry = default_placement(sizes, s.tensor.strides, type, false).geometry; break;
+      case 0:
+        s.geometry = default_placement(sizes, s.tensor.strides, type, false).geometry;
+        break;
       case 1:
         s.tensor.strides = dense_strides(sizes, order);
         s.geometry = default_placement(sizes, s.tensor.strides, type, false).geometry;
         break;
-      case 2: s.geometry = Geometry::linear(base::device_format(type), s.tensor.extent().second); break;
+      case 2:
+        s.geometry = Geometry::linear(base::device_format(type), s.tensor.extent().second);
+        break;
       case 3: {
         std::vector<int64_t> dims = order;
         if (r.one_in(4)) dims.push_back(-1);

@@ -65,16 +65,17 @@ SpyreTensorLayout::SpyreTensorLayout(std::vector<int64_t> host_size, std::vector
          fmt::join(host_size, ", "), fmt::join(host_strides, ", "));
   }
   const bool sparse = dim_order.size() == rank + 1 && dim_order.back() == -1;
-  std::vector<bool> seen(rank, false);
+  uint64_t seen = 0;
   bool permutation = dim_order.size() == rank + (sparse ? 1 : 0);
   for (size_t i = 0; permutation && i < rank; ++i) {
     const int64_t d = dim_order[i];
-    permutation = d >= 0 && d < static_cast<int64_t>(rank) && !seen[d];
-    if (permutation) seen[d] = true;
+    permutation = d >= 0 && d < static_cast<int64_t>(rank) && (seen >> d & 1) == 0;
+    if (permutation) seen |= uint64_t{1} << d;
   }
   if (!permutation) {
     fail(Fault::user,
-         "SpyreTensorLayout: dim_order [{}] must name each of the {} dimensions of host_size [{}] once, with at most one "
+         "SpyreTensorLayout: dim_order [{}] must name each of the {} dimensions of host_size [{}] once, with at most "
+         "one "
          "extra trailing -1 (sparse)",
          fmt::join(dim_order, ", "), rank, fmt::join(host_size, ", "));
   }
@@ -87,7 +88,11 @@ SpyreTensorLayout::SpyreTensorLayout(std::vector<int64_t> host_size, std::vector
   }
   // The template: all but the first dimension with the stick dimension counted in sticks, the first, the stick.
   const int64_t stick_dim = dim_order.back();
-  std::vector<int64_t> places(dim_order.begin() + 1, dim_order.end());
+  std::vector<int64_t> places;
+  places.reserve(dim_order.size());
+  places.assign(dim_order.begin() + 1, dim_order.end());
+  device_size_.reserve(places.size() + 2);
+  stride_map_.reserve(places.size() + 2);
   places.push_back(dim_order.front());  // the stick dimension itself in 1-D
   for (size_t i = 0; i < places.size(); ++i) {
     const int64_t d = places[i];
@@ -97,7 +102,8 @@ SpyreTensorLayout::SpyreTensorLayout(std::vector<int64_t> host_size, std::vector
     } else if (d == stick_dim) {
       int64_t stride = 0;
       if (host_strides[d] < 0 || __builtin_mul_overflow(host_strides[d], lanes, &stride)) {
-        fail(Fault::user, "SpyreTensorLayout: stride {} of dimension {} is negative or exceeds the 64-bit address space",
+        fail(Fault::user,
+             "SpyreTensorLayout: stride {} of dimension {} is negative or exceeds the 64-bit address space",
              host_strides[d], d);
       }
       device_size_.push_back(host_size[d] / lanes + (host_size[d] % lanes != 0));
@@ -122,8 +128,10 @@ SpyreTensorLayout::SpyreTensorLayout(std::vector<int64_t> device_size, std::vect
       device_dtype_(device_dtype),
       arrangement_(arrangement) {
   if (device_size_.empty() || device_size_.size() != stride_map_.size()) {
-    fail(Fault::user, "SpyreTensorLayout: device_size [{}] and stride_map [{}] need one entry per device dimension, at "
-         "least the stick", fmt::join(device_size_, ", "), fmt::join(stride_map_, ", "));
+    fail(Fault::user,
+         "SpyreTensorLayout: device_size [{}] and stride_map [{}] need one entry per device dimension, at "
+         "least the stick",
+         fmt::join(device_size_, ", "), fmt::join(stride_map_, ", "));
   }
   check_sizes(device_size_, "device_size");
   for (int64_t s : stride_map_) {

@@ -90,7 +90,8 @@ TEST(SpyreTensorLayout, ListsThatDoNotFitRaise) {
 }
 
 TEST(SpyreTensorLayout, EqualityAndHashSeeEveryField) {
-  const SpyreTensorLayout a(Sizes{1000, 200}, HostType::f16), same({4, 1000, 64}, {64, 200, 1}, DataFormats::SEN169_FP16);
+  const SpyreTensorLayout a(Sizes{1000, 200}, HostType::f16),
+      same({4, 1000, 64}, {64, 200, 1}, DataFormats::SEN169_FP16);
   EXPECT_EQ(a, same);
   EXPECT_EQ(a.hash(), same.hash());
   const SpyreTensorLayout tagged = a.with_element_arrangement(ElementArrangement::DL16_TO_FP32);
@@ -102,9 +103,10 @@ TEST(SpyreTensorLayout, EqualityAndHashSeeEveryField) {
 }
 
 TEST(SpyreTensorLayout, ReprNamesEverything) {
-  EXPECT_EQ(SpyreTensorLayout(Sizes{1000, 200}, HostType::f16).repr(),
-            "SpyreTensorLayout(device_size=[4, 1000, 64], stride_map=[64, 200, 1], device_dtype=DataFormats.SEN169_FP16, "
-            "element_arrangement=ElementArrangement.STANDARD)");
+  EXPECT_EQ(
+      SpyreTensorLayout(Sizes{1000, 200}, HostType::f16).repr(),
+      "SpyreTensorLayout(device_size=[4, 1000, 64], stride_map=[64, 200, 1], device_dtype=DataFormats.SEN169_FP16, "
+      "element_arrangement=ElementArrangement.STANDARD)");
 }
 
 TEST(DataFormats, SticksAndStorage) {
@@ -116,8 +118,8 @@ TEST(DataFormats, SticksAndStorage) {
   error_of(Fault::user, [] { elems_per_stick(DataFormats::INVALID); });
   error_of(Fault::user, [] { elems_per_stick(static_cast<DataFormats>(19)); });
   error_of(Fault::unimplemented, [] { storage_format(DataFormats::SENINT4); });
-  for (HostType t : {HostType::f16, HostType::bf16, HostType::f32, HostType::b8, HostType::u8, HostType::i8, HostType::i16,
-                     HostType::i32, HostType::i64, HostType::e4m3, HostType::e5m2}) {
+  for (HostType t : {HostType::f16, HostType::bf16, HostType::f32, HostType::b8, HostType::u8, HostType::i8,
+                     HostType::i16, HostType::i32, HostType::i64, HostType::e4m3, HostType::e5m2}) {
     EXPECT_EQ(storage_format(data_format_of(t)), base::device_format(t)) << base::host_name(t);
     EXPECT_EQ(elems_per_stick(data_format_of(t)), base::elements_per_stick(base::device_format(t)));
   }

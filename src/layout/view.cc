@@ -42,8 +42,8 @@ void HostView::check() const {
     int64_t reach = 0;
     over = over || __builtin_mul_overflow(n, std::max<int64_t>(sizes[d], 1), &n);
     if (empty) continue;
-    over = over || __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
-           __builtin_add_overflow(last, reach, &last);
+    over =
+        over || __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) || __builtin_add_overflow(last, reach, &last);
   }
   if (over || last == INT64_MAX) fail(Fault::user, "view with {}: more than 2^63 elements", to_text());
 }

@@ -132,6 +132,7 @@ void append_dividing(const std::vector<Digit>& digits, int64_t o, int64_t step, 
 std::vector<Digit> merged_digits(const Geometry& geometry) {
   const int64_t elements = geometry.storage_elements;
   std::vector<Digit> digits;
+  digits.reserve(geometry.digits.size());
   for (const Digit& d : geometry.digits) {
     if (elements > 0 && d.range(elements) > 1) digits.push_back(simplified(d, elements));
   }
