@@ -1,0 +1,42 @@
+"""Everything that is registered with PyTorch, in order, once per process."""
+
+import torch
+
+from torch_spyre.constants import DEVICE_NAME
+
+_registered = False
+
+
+def register() -> None:
+    """Registers device, device module, methods, fallback warning and communication backend. Idempotent; the runtime is not started."""
+    global _registered
+    if _registered:
+        return
+    torch.utils.rename_privateuse1_backend(DEVICE_NAME)
+    from torch_spyre import _C, device_module, patches
+    from torch_spyre.ops import fallbacks
+
+    _C._set_fallback_warning(fallbacks.warn_once)
+    torch._register_device_module(DEVICE_NAME, device_module)
+    torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
+    patches.apply()
+    _refuse_distributed()
+    _registered = True
+
+
+def _refuse_distributed() -> None:
+    """Registers the name of the communication backend, so that asking for it says what is missing."""
+    if not torch.distributed.is_available():
+        return
+    from torch_spyre.constants import DISTRIBUTED_BACKEND_NAME
+
+    def create(*_args: object, **_kwargs: object) -> None:
+        raise NotImplementedError(
+            f"the {DISTRIBUTED_BACKEND_NAME} backend (collectives between Spyre cards) is not built yet; "
+            'use init_process_group("gloo") and move tensors with .cpu()'
+        )
+
+    import torch.distributed as dist
+
+    if DISTRIBUTED_BACKEND_NAME.upper() not in dist.Backend._plugins:
+        dist.Backend.register_backend(DISTRIBUTED_BACKEND_NAME, create, devices=[DEVICE_NAME])
