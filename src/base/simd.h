@@ -12,6 +12,7 @@
 #endif
 
 #define SPYRE_INLINE static inline __attribute__((always_inline))
+#define SPYRE_INLINE_MEMBER inline __attribute__((always_inline))
 
 namespace spyre::base::simd::SPYRE_ISA {
 
@@ -39,7 +40,8 @@ template <typename T>
 SPYRE_INLINE void store(void* p, T v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
-SPYRE_INLINE F32 splat(float x) { return F32{} + x; }
+// x - 0 is x for every x and costs nothing; x + 0 would turn -0 into 0.
+SPYRE_INLINE F32 splat(float x) { return x - F32{}; }
 SPYRE_INLINE I32 splat(int32_t x) { return I32{} + x; }
 SPYRE_INLINE U32 splat(uint32_t x) { return U32{} + x; }
 SPYRE_INLINE F32 as_f32(I32 v) { return (F32)v; }

@@ -34,7 +34,7 @@ SPYRE_INLINE void micro(int64_t k, const T* a, int64_t lda, const T* b, int64_t 
       x[v] = load<V>(b + (v / panel_vectors) * panel_stride + i * panel_width + (v % panel_vectors) * lanes);
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
-      const V y = V{} + a[r * lda + i];
+      const V y = a[r * lda + i] - V{};
 #pragma GCC unroll 16
       for (int v = 0; v < width; ++v) sum[r][v] += y * x[v];
     }
