@@ -265,7 +265,7 @@ TEST(Access, RandomViewChainsWalkLikeTheirElements) {
   SCOPED_TRACE(seed);
   testing::Random r(seed);
   int coupled = 0, exact = 0, all = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     const testing::Sample s = testing::random_sample(r);
     HostView view = s.tensor;
     for (int64_t ops = r.between(0, 5); ops > 0; --ops) {

@@ -56,6 +56,10 @@ struct Geometry {
 
   /// Throws Error(program) unless the digits are well formed and keep every storage element inside device_elements.
   void check() const;
+  /// True when no two storage elements share a place. Proved from the digits in O(digits^2), whatever the sizes:
+  /// complete for every geometry made by of(), linear() and scrambled(); digits of another origin may be distinct and
+  /// not proved.
+  bool places_are_distinct() const;
   size_t hash() const;
   std::string to_text() const;                       ///< "geo{dl16 n=256000 d=256000 (div1,mod1,div2,mod2)*stride ...}"
   static Geometry from_text(std::string_view text);  ///< throws Error(program), also as check()

@@ -9,10 +9,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
 #include "layout/geometry.h"
+#include "layout/walk_detail.h"
 
 namespace spyre::layout {
 
@@ -232,6 +234,53 @@ Geometry Geometry::of(const SpyreTensorLayout& layout, const std::vector<int64_t
          "it has no place of their own for some of the elements from the tensor's first to its last; enlarge "
          "device_size or correct stride_map");
   return g;
+}
+
+namespace {
+
+// One form for equal digits: what div2 and mod1 have in common moves to div1.
+Digit reduced(const Digit& digit, int64_t elements) {
+  Digit d = detail::simplified(digit, elements);
+  const int64_t common = std::gcd(d.div2, d.mod1);
+  d.div1 *= common;
+  d.mod1 /= common;
+  d.div2 /= common;
+  return d;
+}
+
+}  // namespace
+
+// The same argument backwards: read each digit as a device dimension of step div1 x div2. If the digits those steps ask
+// for are the digits there are, o is the sum of digit x step; and the sum of digit x stride gives the digits back when
+// each stride exceeds what all smaller ones reach.
+bool Geometry::places_are_distinct() const {
+  if (storage_elements <= 1) return true;
+  std::vector<Axis> axes;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const Digit& d = digits[i];
+    Axis axis{d.range(storage_elements), 0, d.stride, i};
+    if (axis.size == 1) continue;
+    if (__builtin_mul_overflow(d.div1, d.div2, &axis.map)) return false;
+    axes.push_back(axis);
+  }
+  std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
+  int64_t reach = 0;  // below device_elements: check()
+  for (const Axis& axis : axes) {
+    if (axis.stride <= reach) return false;
+    reach += (axis.size - 1) * axis.stride;
+  }
+  std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.map > b.map; });
+  std::vector<int64_t> moduli;
+  int64_t left = storage_elements;
+  for (const Axis& axis : axes) {
+    if (axis.map >= left || (left - 1) / axis.map >= axis.size) return false;
+    const std::optional<Digit> wanted = digit_of(moduli, axis);
+    if (!wanted) return false;
+    if (reduced(*wanted, storage_elements) != reduced(digits[axis.index], storage_elements)) return false;
+    moduli.push_back(axis.map);
+    left = axis.map;
+  }
+  return left == 1;
 }
 
 }  // namespace spyre::layout

@@ -238,10 +238,36 @@ TEST(Geometry, RandomGeometriesAreInjectiveAndSurviveText) {
     const testing::Sample s = testing::random_sample(r);
     expect_injective(s.geometry);
     if (HasFatalFailure()) return;
+    ASSERT_TRUE(s.geometry.places_are_distinct()) << s.geometry.to_text();
     const Geometry again = Geometry::from_text(s.geometry.to_text());
     ASSERT_EQ(again, s.geometry);
     ASSERT_EQ(again.hash(), s.geometry.hash());
   }
+}
+
+TEST(Geometry, SharedPlacesAreNotCalledDistinct) {
+  const uint64_t seed = testing::test_seed(20260107);
+  SCOPED_TRACE(seed);
+  testing::Random r(seed);
+  int shared = 0, distinct = 0;
+  for (int i = 0; i < 1000; ++i) {
+    Geometry g = testing::random_sample(r).geometry;
+    if (g.storage_elements == 0) continue;
+    Digit& d = g.digits[static_cast<size_t>(r.below(static_cast<int64_t>(g.digits.size())))];
+    int64_t* const fields[] = {&d.div1, &d.mod1, &d.div2, &d.mod2, &d.stride};
+    int64_t& field = *fields[r.below(5)];
+    field = r.one_in(2) ? field + 1 : std::max<int64_t>(1, field / 2);
+    std::set<int64_t> places;
+    for (int64_t o = 0; o < g.storage_elements; ++o) places.insert(g.device_element(o));
+    const bool really = static_cast<int64_t>(places.size()) == g.storage_elements;
+    if (g.places_are_distinct()) {
+      ASSERT_TRUE(really) << g.to_text();
+      ++distinct;
+    }
+    shared += !really;
+  }
+  EXPECT_GT(shared, 100);
+  EXPECT_GT(distinct, 25);
 }
 
 TEST(Geometry, BrokenTextRaises) {

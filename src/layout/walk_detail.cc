@@ -7,18 +7,6 @@ namespace spyre::layout::detail {
 
 namespace {
 
-// One level when the digit allows it: (o div div1) mod mod1, div2 = 1, mod2 = mod1.
-Digit simplified(Digit d, int64_t elements) {
-  const int64_t reach = (elements - 1) / d.div1 + 1;  // values of o div div1
-  d.mod1 = std::min(d.mod1, reach);
-  const int64_t inner = (d.mod1 - 1) / d.div2 + 1;
-  d.mod2 = std::min(d.mod2, inner);
-  if (d.mod1 == reach || (d.mod1 % d.div2 == 0 && (d.mod2 == inner || inner % d.mod2 == 0))) {
-    return {d.div1 * d.div2, d.mod2, 1, d.mod2, d.stride};
-  }
-  return d;
-}
-
 bool join(Digit& low, const Digit& high) {
   if (high.stride != low.stride * low.mod2) return false;
   const bool one_level = low.div2 == 1 && high.div2 == 1 && low.mod1 == low.mod2 && high.mod1 == high.mod2;
@@ -128,6 +116,17 @@ void append_dividing(const std::vector<Digit>& digits, int64_t o, int64_t step, 
 }
 
 }  // namespace
+
+Digit simplified(Digit d, int64_t elements) {
+  const int64_t reach = (elements - 1) / d.div1 + 1;  // values of o div div1
+  d.mod1 = std::min(d.mod1, reach);
+  const int64_t inner = (d.mod1 - 1) / d.div2 + 1;
+  d.mod2 = std::min(d.mod2, inner);
+  if (d.mod1 == reach || (d.mod1 % d.div2 == 0 && (d.mod2 == inner || inner % d.mod2 == 0))) {
+    return {d.div1 * d.div2, d.mod2, 1, d.mod2, d.stride};
+  }
+  return d;
+}
 
 std::vector<Digit> merged_digits(const Geometry& geometry) {
   const int64_t elements = geometry.storage_elements;

@@ -9,6 +9,10 @@
 
 namespace spyre::layout::detail {
 
+/// The same digit over storage elements 0..elements-1 (elements > 0), with the least moduli, and on one level ((o div
+/// div1) mod mod1, div2 = 1, mod2 = mod1) where that is possible.
+Digit simplified(Digit d, int64_t elements);
+
 /// The digits that ever leave 0, simplified to one level where they can be, and joined where two neighbours are one
 /// (the sticks and lanes of a 1-D layout are the storage element itself). Same map, fewer divisions. The moduli stay
 /// bounded by the range over the geometry's storage elements.
