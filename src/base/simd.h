@@ -49,6 +49,41 @@ SPYRE_INLINE F32 as_f32(U32 v) { return (F32)v; }
 SPYRE_INLINE I32 as_i32(F32 v) { return (I32)v; }
 SPYRE_INLINE U32 as_u32(F32 v) { return (U32)v; }
 
+// ---- lanes of another width ------------------------------------------------------------------------------------------
+// The general form is __builtin_convertvector; GCC makes several instructions of it where x86 has one, hence the override.
+
+#if defined(__AVX512BW__) && SPYRE_SIMD_BYTES == 64
+typedef char Bytes16 __attribute__((vector_size(16)));
+SPYRE_INLINE I32 widen(I16 v) { return (I32)__builtin_ia32_pmovsxwd512_mask(v, I32{}, 0xFFFF); }
+SPYRE_INLINE I32 widen(U16 v) { return (I32)__builtin_ia32_pmovzxwd512_mask((I16)v, I32{}, 0xFFFF); }
+SPYRE_INLINE I32 widen(U8 v) { return (I32)__builtin_ia32_pmovzxbd512_mask((Bytes16)v, I32{}, 0xFFFF); }
+SPYRE_INLINE U16 narrow_u16(I32 v) { return (U16)__builtin_ia32_pmovdw512_mask(v, I16{}, 0xFFFF); }
+SPYRE_INLINE U8 narrow_u8(I32 v) { return (U8)__builtin_ia32_pmovdb512_mask(v, Bytes16{}, 0xFFFF); }
+#elif defined(__AVX2__) && SPYRE_SIMD_BYTES == 32
+typedef char Bytes16 __attribute__((vector_size(16)));
+SPYRE_INLINE I32 widen(I16 v) { return (I32)__builtin_ia32_pmovsxwd256(v); }
+SPYRE_INLINE I32 widen(U16 v) { return (I32)__builtin_ia32_pmovzxwd256((I16)v); }
+SPYRE_INLINE I32 widen(U8 v) {
+  Bytes16 low = {};
+  __builtin_memcpy(&low, &v, sizeof v);
+  return (I32)__builtin_ia32_pmovzxbd256(low);
+}
+SPYRE_INLINE U16 narrow_u16(I32 v) { return __builtin_convertvector(v, U16); }
+SPYRE_INLINE U8 narrow_u8(I32 v) {  // values are 0..255
+  const I16 halves = (I16)__builtin_convertvector(v, U16);
+  const Bytes16 bytes = (Bytes16)__builtin_ia32_packuswb128(halves, halves);
+  U8 low;
+  __builtin_memcpy(&low, &bytes, sizeof low);
+  return low;
+}
+#else
+SPYRE_INLINE I32 widen(I16 v) { return __builtin_convertvector(v, I32); }
+SPYRE_INLINE I32 widen(U16 v) { return (I32)__builtin_convertvector(v, U32); }
+SPYRE_INLINE I32 widen(U8 v) { return (I32)__builtin_convertvector(v, U32); }
+SPYRE_INLINE U16 narrow_u16(I32 v) { return __builtin_convertvector(v, U16); }
+SPYRE_INLINE U8 narrow_u8(I32 v) { return __builtin_convertvector(v, U8); }
+#endif
+
 // ---- number formats -------------------------------------------------------------------------------------------------
 
 /// DL16 codes, sign-extended to 32 bits, to their values.
@@ -59,7 +94,7 @@ SPYRE_INLINE F32 decode_dl16(I32 code) {
   v = code == -1 ? splat((int32_t)0xFF800000) : v;
   return as_f32(v);
 }
-SPYRE_INLINE F32 load_dl16(const uint16_t* p) { return decode_dl16(__builtin_convertvector(load<I16>(p), I32)); }
+SPYRE_INLINE F32 load_dl16(const uint16_t* p) { return decode_dl16(widen(load<I16>(p))); }
 
 /// Values to DL16 codes in the low halves; `largest` is what finite values out of range become (0x7FFE or 0x7FFF).
 SPYRE_INLINE I32 encode_dl16(F32 value, int32_t largest) {
@@ -72,8 +107,8 @@ SPYRE_INLINE I32 encode_dl16(F32 value, int32_t largest) {
   const I32 sign = (I32)((U32)bits >> 16) & 0x8000;
   return magnitude > 0x7F800000 ? splat(0x7FFF) : code | sign;
 }
-SPYRE_INLINE void store_u16(uint16_t* p, I32 v) { store(p, __builtin_convertvector(v, U16)); }
-SPYRE_INLINE void store_u8(uint8_t* p, I32 v) { store(p, __builtin_convertvector(v, U8)); }
+SPYRE_INLINE void store_u16(uint16_t* p, I32 v) { store(p, narrow_u16(v)); }
+SPYRE_INLINE void store_u8(uint8_t* p, I32 v) { store(p, narrow_u8(v)); }
 
 /// A small IEEE format of `mantissa` bits and bias `bias` to float32; `code` without its sign, `sign` at bit 31.
 /// `special` is the first code that is not finite (infinities and NaNs, or NaN alone); the base 2^k whose ulp is the

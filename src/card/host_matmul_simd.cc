@@ -206,7 +206,7 @@ SPYRE_INLINE bool gemv_rows(const uint16_t* src, int64_t row_stride, int64_t k, 
     const uint16_t* p = src + i * row_stride;
 #pragma GCC unroll 16
     for (int v = 0; v < column_vectors; ++v) {
-      const I32 code = __builtin_convertvector(load<I16>(p + v * lanes), I32);
+      const I32 code = widen(load<I16>(p + v * lanes));
       sum[v] += x * (finite ? decode_finite(code, special) : decode_dl16(code));
     }
   };
