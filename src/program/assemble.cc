@@ -29,7 +29,7 @@ void placed_at(const Token& token, Check check) {
 }  // namespace
 
 Assembler::Deeper::Deeper(Assembler& assembler, const Token& at) : assembler_(assembler) {
-  if (++assembler_.recursion_ > 2 * limits::vec_depth + 50) {
+  if (++assembler_.recursion_ > 2 * (limits::vec_depth + limits::int_depth) + 50) {
     --assembler_.recursion_;
     fail_at(at, "nested too deeply");
   }
@@ -461,10 +461,11 @@ void Assembler::buffer(Id& id) {
     fail_at(name, "a buffer has 1 to {} dimensions, not {}", limits::buffer_rank, b.shape.size());
   }
   const std::string_view slots = peek().text;
-  if (peek().kind == Token::Kind::name && slots.size() > 1 && slots.size() < 8 && slots[0] == 'x' &&
+  if (peek().kind == Token::Kind::name && slots.size() > 1 && slots.size() < 11 && slots[0] == 'x' &&
       slots.find_first_not_of("0123456789", 1) == std::string_view::npos) {
-    b.slots = std::stoi(std::string(slots.substr(1)));
-    if (b.slots < 1) fail_at(peek(), "a buffer has at least 1 slot");
+    const int64_t n = std::stoll(std::string(slots.substr(1)));
+    if (n < 1 || n > limits::buffer_bytes / base::stick_bytes) fail_at(peek(), "a buffer can't have {} slots", n);
+    b.slots = static_cast<int32_t>(n);
     next();
   }
   if (accept("@")) b.lx_offset = integer("an LX offset (bytes)", 0, limits::buffer_bytes);

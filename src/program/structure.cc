@@ -21,6 +21,11 @@ void check_symbol(const Symbol& s) {
   } catch (const Error& e) {
     fail(Fault::program, "symbol {}: {}", s.name, e.what());
   }
+  for (const auto* list : {&s.view.sizes, &s.view.strides}) {
+    for (int64_t v : *list) {
+      if (v > limits::elements) fail(Fault::program, "symbol {}: {} elements are too many", s.name, v);
+    }
+  }
   if (s.view.numel() > limits::elements || s.view.extent().second > limits::elements || s.view.offset > limits::elements ||
       s.geometry.device_elements > limits::elements || s.geometry.storage_elements > limits::elements) {
     fail(Fault::program, "symbol {} has more than 2^48 elements", s.name);

@@ -32,11 +32,23 @@ std::string number_text(double value) {
   return plain ? text + ".0" : text;
 }
 
+namespace {
+
+bool is_contiguous(const layout::HostView& view) {
+  try {
+    return view.strides == contiguous_strides(view.sizes);
+  } catch (const Error&) {
+    return false;  // no such strides in 64 bits: sizes around a 0
+  }
+}
+
+}  // namespace
+
 std::string symbol_text(const Symbol& s) {
   constexpr const char* directions[] = {"in", "out", "inout", "temp"};
   std::string text = fmt::format("{}: {} {} [{}]", s.name, directions[static_cast<size_t>(s.direction)], base::format_name(s.format),
                                  fmt::join(s.view.sizes, ","));
-  if (s.view.strides != contiguous_strides(s.view.sizes)) text += fmt::format(" strides [{}]", fmt::join(s.view.strides, ","));
+  if (!is_contiguous(s.view)) text += fmt::format(" strides [{}]", fmt::join(s.view.strides, ","));
   if (s.view.offset != 0) text += fmt::format(" offset {}", s.view.offset);
   bool is_default = false;
   if (s.view.offset == 0) {
