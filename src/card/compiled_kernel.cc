@@ -1,0 +1,307 @@
+#include "card/compiled_kernel.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "card/checker.h"
+#include "card/lx.h"
+
+namespace spyre::card {
+
+using program::Compare;
+
+// ------------------------------------------------------------------------------------------------------------- compile
+
+CompiledKernel::CompiledKernel(const program::Program& program, const program::Kernel& kernel)
+    : program_(&program), kernel_(&kernel), vars_(VarMap::of(kernel)) {
+  buffers_.reserve(kernel.buffers.size());
+  for (const auto& b : kernel.buffers) buffers_.emplace_back(b);
+  for (const auto& f : kernel.formals) symbols_.push_back(std::make_unique<SymbolMap>(f));
+  nests_.reserve(kernel.nests.size());
+  own_lx_ = !kernel.scope.empty();
+  for (const auto& nest : kernel.nests) {
+    Nest n;
+    n.source = &nest;
+    n.cores = nest.cores();
+    std::vector<Id> loops;
+    n.body = compile(nest.body, nest, loops);
+    own_lx_ = own_lx_ || n.body.collective;
+    nests_.push_back(std::move(n));
+  }
+}
+
+CompiledKernel::Block CompiledKernel::compile(const program::Block& block, const program::Nest& nest,
+                                              std::vector<Id>& loops) {
+  Block out;
+  for (const auto& stmt : block) {
+    Node node;
+    if (const auto* d = std::get_if<program::Declare>(&stmt.node)) {
+      node.kind = Node::Kind::declare;
+      node.id = d->buffer;
+    } else if (const auto* step = std::get_if<program::Step>(&stmt.node)) {
+      node.step = step;
+      node.exec = compile(*step, nest, loops);
+      node.collective = node.exec->collective();
+      const auto* ring = std::get_if<program::Ring>(&step->op);
+      remaps_ = remaps_ || (ring && ring->kind == program::Ring::Kind::remap);
+    } else if (const auto* branch = std::get_if<program::If>(&stmt.node)) {
+      node.kind = Node::Kind::branch;
+      for (const auto& c : branch->condition) node.tests.push_back({c.op, Expr(c.a, vars_), Expr(c.b, vars_)});
+      node.body = std::make_unique<Block>(compile(branch->body, nest, loops));
+      node.collective = node.body->collective;
+    } else {
+      const auto* loop = std::get_if<program::For>(&stmt.node);
+      node.kind = loop ? Node::Kind::loop : Node::Kind::core_range;
+      node.id = loop ? loop->range : std::get<program::CoreRange>(stmt.node).range;
+      const auto& r = kernel_->ranges.at(node.id);
+      node.lo = Expr(r.lo, vars_);
+      node.hi = Expr(r.hi, vars_);
+      node.by = r.by;
+      if (r.by < 1) fail(Fault::program, "range {} advances by {}", r.name, r.by);
+      if (!loop) {
+        node.parent_by = r.grid;  // the grid dimension whose coordinate it follows
+      } else {
+        node.uniform = r.uniform && r.parent != program::none;
+        if (node.uniform) node.parent_by = kernel_->ranges.at(r.parent).by;
+        loops.push_back(node.id);
+        node.body = std::make_unique<Block>(compile(loop->body, nest, loops));
+        loops.pop_back();
+        node.collective = node.body->collective;
+      }
+    }
+    out.collective = out.collective || node.collective;
+    out.nodes.push_back(std::move(node));
+  }
+  return out;
+}
+
+namespace {
+
+[[noreturn]] void rethrow_with(const program::Program& program, Id loc, const Error& e) {
+  if (loc < 0 || loc >= static_cast<Id>(program.locs.size())) throw e;
+  const auto& l = program.locs[loc];
+  throw Error(e.fault(), fmt::format("{} ({}): {}", l.op, l.source, e.what()));
+}
+
+}  // namespace
+
+std::unique_ptr<StepExec> CompiledKernel::compile(const program::Step& step, const program::Nest& nest,
+                                                  const std::vector<Id>& loops) {
+  const StepContext context{*program_, *kernel_, nest, vars_, buffers_, symbols_, loops};
+  struct Visitor {
+    const StepContext& c;
+    std::unique_ptr<StepExec> operator()(const program::Load& s) const { return make_load(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::Store& s) const { return make_store(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::MatMul& s) const { return make_matmul(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::Vector& s) const { return make_vector(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::Reduce& s) const { return make_reduce(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::Scan& s) const { return make_scan(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::Sort& s) const { return make_sort(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::GatherScatter& s) const { return make_gather_scatter(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::Move& s) const { return make_move(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::Ring& s) const { return make_ring(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::PartialSum& s) const { return make_partial_sum(s, c); }
+    std::unique_ptr<StepExec> operator()(const program::Fence& s) const { return make_fence(s, c); }
+  };
+  try {
+    return std::visit(Visitor{context}, step.op);
+  } catch (const Error& e) {
+    rethrow_with(*program_, step.loc, e);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------------------- nodes
+
+bool CompiledKernel::Node::holds(const int64_t* v) const {
+  for (const Test& t : tests) {
+    const int64_t a = t.a(v), b = t.b(v);
+    bool ok = true;
+    switch (t.op) {
+      case Compare::Op::eq: ok = a == b; break;
+      case Compare::Op::ne: ok = a != b; break;
+      case Compare::Op::lt: ok = a < b; break;
+      case Compare::Op::le: ok = a <= b; break;
+      case Compare::Op::gt: ok = a > b; break;
+      case Compare::Op::ge: ok = a >= b; break;
+    }
+    if (!ok) return false;
+  }
+  return true;
+}
+
+int64_t CompiledKernel::Node::trips(const int64_t* v) const {
+  if (uniform) return (parent_by + by - 1) / by;
+  const int64_t n = hi(v) - lo(v);
+  return n <= 0 ? 0 : (n + by - 1) / by;
+}
+
+void CompiledKernel::Node::enter(const VarMap& vars, int64_t* v, int64_t trip) const {
+  const int64_t start = lo(v) + by * trip, size = std::clamp<int64_t>(hi(v) - start, 0, by);
+  v[vars.start(id)] = start;
+  v[vars.size(id)] = size;
+  v[vars.trip(id)] = trip;
+}
+
+void CompiledKernel::declare(Core& core, Id buffer) const {
+  const BufferInfo& b = buffers_[buffer];
+  const int64_t instance = core.instances[buffer]++;
+  const int64_t slot = core.run->real_slots ? instance % b.slots : 0;
+  core.buffers[buffer] = core.lx + b.lx_offset + slot * b.slot_bytes;
+  core.lazy[buffer].pending = false;
+  if (core.run->checker) core.run->checker->declare(core, buffer);
+}
+
+void CompiledKernel::run_step(const Node& node, Core& core) const {
+  try {
+    node.exec->run(core);
+  } catch (const Error& e) {
+    rethrow_with(*program_, node.step->loc, e);
+  }
+}
+
+void CompiledKernel::run_collective(const Node& node, std::span<Core* const> cores) const {
+  try {
+    node.exec->run_all(cores);
+  } catch (const Error& e) {
+    rethrow_with(*program_, node.step->loc, e);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------- run
+
+void CompiledKernel::run_block(const Block& block, size_t first, size_t last, Core& core) const {
+  for (size_t i = first; i < last; ++i) {
+    const Node& n = block.nodes[i];
+    switch (n.kind) {
+      case Node::Kind::declare: declare(core, n.id); break;
+      case Node::Kind::core_range:
+        n.enter(vars_, core.vars.data(), core.vars[vars_.coordinate(static_cast<Id>(n.parent_by))]);
+        break;
+      case Node::Kind::loop: {
+        const int64_t trips = n.trips(core.v());
+        for (int64_t t = 0; t < trips; ++t) {
+          n.enter(vars_, core.vars.data(), t);
+          run_block(*n.body, 0, n.body->nodes.size(), core);
+        }
+        break;
+      }
+      case Node::Kind::branch:
+        if (n.holds(core.v())) run_block(*n.body, 0, n.body->nodes.size(), core);
+        break;
+      case Node::Kind::step: run_step(n, core); break;
+    }
+  }
+}
+
+void CompiledKernel::run_together(const Block& block, std::span<Core* const> cores, bool parallel) const {
+  const auto& nodes = block.nodes;
+  for (size_t i = 0; i < nodes.size();) {
+    size_t end = i;
+    while (end < nodes.size() && !nodes[end].collective) ++end;
+    if (end > i) {
+      // Up to the next collective step cores do not need each other.
+      auto part = [&](int k) { run_block(block, i, end, *cores[k]); };
+      if (parallel)
+        base::ThreadPool::shared().for_each(static_cast<int>(cores.size()), part);
+      else
+        for (int k = 0; k < static_cast<int>(cores.size()); ++k) part(k);
+      i = end;
+      continue;
+    }
+    const Node& n = nodes[i++];
+    if (n.kind == Node::Kind::step) {
+      run_collective(n, cores);
+    } else if (n.kind == Node::Kind::branch) {
+      std::vector<Core*> active;
+      for (Core* c : cores)
+        if (n.holds(c->v())) active.push_back(c);
+      if (!active.empty()) run_together(*n.body, active, parallel);
+    } else {
+      std::vector<int64_t> trips;
+      int64_t most = 0;
+      for (Core* c : cores) most = std::max(most, trips.emplace_back(n.trips(c->v())));
+      for (int64_t t = 0; t < most; ++t) {
+        std::vector<Core*> active;
+        for (size_t k = 0; k < cores.size(); ++k)
+          if (t < trips[k]) active.push_back(cores[k]), n.enter(vars_, cores[k]->vars.data(), t);
+        run_together(*n.body, active, parallel);
+      }
+    }
+  }
+}
+
+void CompiledKernel::set_coordinates(Core& core, int nest, const std::vector<int64_t>& scalars) const {
+  int rest = core.id;
+  const auto& grid = nests_[nest].source->grid;
+  for (size_t d = grid.size(); d-- > 0;) {
+    core.vars[vars_.coordinate(static_cast<Id>(d))] = rest % grid[d].size;
+    rest /= grid[d].size;
+  }
+  for (size_t s = 0; s < scalars.size(); ++s) core.vars[vars_.scalar(static_cast<Id>(s))] = scalars[s];
+}
+
+void CompiledKernel::prepare(Core& core, KernelRun& run, int id, std::byte* lx) const {
+  core.id = id;
+  core.run = &run;
+  core.lx = lx;
+  core.vars.assign(static_cast<size_t>(vars_.count()), 0);
+  core.buffers.assign(buffers_.size(), nullptr);
+  core.instances.assign(buffers_.size(), 0);
+  core.lazy.resize(buffers_.size());
+  for (auto& l : core.lazy) l.pending = false;
+}
+
+void CompiledKernel::fill_core_ranges(KernelRun& run, const std::vector<int64_t>& scalars) const {
+  run.nest_core_ranges.assign(nests_.size(), {});
+  Core core;
+  for (size_t n = 0; n < nests_.size(); ++n) {
+    auto& table = run.nest_core_ranges[n];
+    table.assign(static_cast<size_t>(nests_[n].cores) * vars_.ranges * 2, 0);
+    for (int id = 0; id < nests_[n].cores; ++id) {
+      prepare(core, run, id, nullptr);
+      set_coordinates(core, static_cast<int>(n), scalars);
+      for (const Node& node : nests_[n].body.nodes) {
+        if (node.kind != Node::Kind::core_range) continue;
+        node.enter(vars_, core.vars.data(), core.vars[vars_.coordinate(static_cast<Id>(node.parent_by))]);
+        auto* at = &table[(static_cast<size_t>(id) * vars_.ranges + node.id) * 2];
+        at[0] = core.vars[vars_.start(node.id)];
+        at[1] = core.vars[vars_.size(node.id)];
+      }
+    }
+  }
+}
+
+void CompiledKernel::run(KernelRun& run, const std::vector<int64_t>& scalars) const {
+  const bool parallel = run.checker == nullptr;
+  const int64_t lx_bytes = run.description->lx_bytes;
+  if (remaps_) fill_core_ranges(run, scalars);
+  if (!own_lx_ && parallel) {
+    for (size_t n = 0; n < nests_.size(); ++n) {
+      base::ThreadPool::shared().for_each(nests_[n].cores, [&](int id) {
+        static thread_local Core core;
+        prepare(core, run, id, LxImages::mine(lx_bytes));
+        set_coordinates(core, static_cast<int>(n), scalars);
+        run_block(nests_[n].body, 0, nests_[n].body.nodes.size(), core);
+      });
+    }
+    return;
+  }
+  int most = 1;
+  for (const auto& n : nests_) most = std::max(most, n.cores);
+  const LxImages images(most, lx_bytes);
+  std::vector<Core> cores(most);
+  for (int id = 0; id < most; ++id) {
+    prepare(cores[id], run, id, images.image(id));
+    run.all_cores.push_back(&cores[id]);
+    for (Id b : kernel_->scope) declare(cores[id], b);
+  }
+  for (size_t n = 0; n < nests_.size(); ++n) {
+    for (int id = 0; id < nests_[n].cores; ++id) set_coordinates(cores[id], static_cast<int>(n), scalars);
+    if (run.checker) run.checker->barrier();
+    run_together(nests_[n].body, std::span<Core* const>(run.all_cores).first(nests_[n].cores), parallel);
+  }
+  run.all_cores.clear();
+}
+
+}  // namespace spyre::card

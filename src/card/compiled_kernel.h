@@ -1,0 +1,88 @@
+// CompiledKernel: a kernel lowered to the card's own form, and its sequential run over the cores.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "card/core.h"
+#include "card/symbol_map.h"
+
+namespace spyre::card {
+
+class CompiledKernel {
+ public:
+  /// Throws Error(program) naming step and loc for what does not fit, Error(unimplemented) for what the card can't run.
+  CompiledKernel(const program::Program& program, const program::Kernel& kernel);
+
+  struct Block;
+  struct Node {
+    enum class Kind : uint8_t { declare, core_range, loop, branch, step } kind = Kind::step;
+    Id id = program::none;  // buffer or range
+    bool collective = false;
+    bool uniform = false;
+    Expr lo, hi;
+    int64_t by = 1, parent_by = 0;
+    struct Test {
+      program::Compare::Op op;
+      Expr a, b;
+    };
+    std::vector<Test> tests;
+    std::unique_ptr<StepExec> exec;
+    const program::Step* step = nullptr;
+    std::unique_ptr<Block> body;
+
+    bool holds(const int64_t* v) const;
+    int64_t trips(const int64_t* v) const;
+    /// Sets the range's variables for a trip.
+    void enter(const VarMap& vars, int64_t* v, int64_t trip) const;
+  };
+  struct Block {
+    std::vector<Node> nodes;
+    bool collective = false;
+  };
+  struct Nest {
+    const program::Nest* source = nullptr;
+    int cores = 1;
+    Block body;
+  };
+
+  const program::Kernel& kernel() const { return *kernel_; }
+  const VarMap& vars() const { return vars_; }
+  const std::vector<BufferInfo>& buffers() const { return buffers_; }
+  const std::vector<Nest>& nests() const { return nests_; }
+  /// True when cores must keep their LX between steps of other cores (collectives, buffers of the kernel's scope).
+  bool needs_own_lx() const { return own_lx_; }
+  /// Sets up a core's variables at the start of a nest.
+  void set_coordinates(Core& core, int nest, const std::vector<int64_t>& scalars) const;
+  /// Makes a new instance of a buffer.
+  void declare(Core& core, Id buffer) const;
+  /// Runs one step of one core; errors name the step's loc.
+  void run_step(const Node& node, Core& core) const;
+  void run_collective(const Node& node, std::span<Core* const> cores) const;
+
+  /// Fills run.nest_core_ranges.
+  void fill_core_ranges(KernelRun& run, const std::vector<int64_t>& scalars) const;
+  /// Makes a core ready to start the kernel.
+  void prepare(Core& core, KernelRun& run, int id, std::byte* lx) const;
+
+  /// Runs the kernel in sequential order. `scalars`: values of i32 scalars by kernel scalar.
+  void run(KernelRun& run, const std::vector<int64_t>& scalars) const;
+
+ private:
+  Block compile(const program::Block& block, const program::Nest& nest, std::vector<Id>& loops);
+  std::unique_ptr<StepExec> compile(const program::Step& step, const program::Nest& nest, const std::vector<Id>& loops);
+  void run_block(const Block& block, size_t first, size_t last, Core& core) const;
+  void run_together(const Block& block, std::span<Core* const> cores, bool parallel) const;
+
+  const program::Program* program_;
+  const program::Kernel* kernel_;
+  VarMap vars_;
+  std::vector<BufferInfo> buffers_;
+  std::vector<std::unique_ptr<SymbolMap>> symbols_;
+  std::vector<Nest> nests_;
+  bool own_lx_ = false;
+  bool remaps_ = false;
+};
+
+}  // namespace spyre::card

@@ -1,0 +1,41 @@
+// LazyTile: a loaded tile that still lies in device memory only, because nobody has looked at its LX bytes yet.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "card/view.h"
+
+namespace spyre::card {
+
+/// One affine memory access under a core's variables: per view dimension, indices base + step x p, p < extent.
+struct MemBox {
+  struct Dim {
+    int64_t base = 0, step = 1, extent = 1;
+    int64_t stride = 0;  ///< elements between neighbouring positions in the tile; 0 for a dropped point
+    bool operator==(const Dim&) const = default;
+  };
+  int rank = 0;
+  std::array<Dim, max_rank> dims{};
+  bool operator==(const MemBox&) const = default;
+  bool empty() const {
+    for (int d = 0; d < rank; ++d)
+      if (dims[d].extent <= 0) return true;
+    return false;
+  }
+};
+
+class SymbolMap;
+
+struct LazyTile {
+  bool pending = false;
+  bool reused = false;  ///< other loads of the kernel fetch the same box: its decoded form is worth keeping
+  const SymbolMap* map = nullptr;
+  const std::byte* memory = nullptr;  ///< host address of the allocation
+  Id formal = program::none;
+  MemBox box;
+  View to;
+  uint32_t fill = 0;  ///< bits of the fill element
+};
+
+}  // namespace spyre::card

@@ -1,0 +1,186 @@
+// ld: memory to LX.
+#include <cstring>
+
+#include "base/error.h"
+#include "card/checker.h"
+#include "card/elements.h"
+#include "card/mem_access.h"
+
+namespace spyre::card {
+
+namespace {
+
+template <typename T>
+void copy_box(const SymbolMap& map, const MemBox& box, const std::byte* memory, std::byte* tile) {
+  const int64_t step = box.rank ? box.dims[box.rank - 1].stride : 1;
+  T* to = reinterpret_cast<T*>(tile);
+  const T* from = reinterpret_cast<const T*>(memory);
+  map.walk(box, [&](int64_t at, int64_t device, int64_t n, bool) {
+    if (step == 1 || n == 1) {
+      if (n * static_cast<int64_t>(sizeof(T)) == base::stick_bytes)
+        std::memcpy(to + at, from + device, base::stick_bytes);
+      else
+        std::memcpy(to + at, from + device, static_cast<size_t>(n) * sizeof(T));
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[at + i * step] = from[device + i];
+    }
+  });
+}
+
+/// Fills what a load must fill and copies the rest. `to` is the destination box; rows are filled up to `row_end` elements.
+void load_box(const SymbolMap& map, const MemBox& box, const std::byte* memory, const View& to, int64_t row_end,
+              uint32_t fill, bool outside) {
+  bool full = !outside && row_end == to.last_size();
+  for (int d = 0; d < box.rank && full; ++d) {
+    const auto [p0, p1] = map.inside(box, d);
+    full = p0 == 0 && p1 == box.dims[d].extent;
+  }
+  if (full) {
+    // Positions that no entry makes (a clipped trip in a whole buffer) are to be filled too.
+    int64_t made = 1;
+    for (int d = 0; d < box.rank; ++d)
+      if (box.dims[d].stride != 0) made *= box.dims[d].extent;
+    full = made == to.numel();
+  }
+  if (!full) {
+    const int64_t rows = to.rows();
+    for (int64_t r = 0; r < rows; ++r) fill_elements(to.row(r), row_end, fill, to.format);
+  }
+  if (outside) return;
+  switch (map.element_bytes()) {
+    case 1: copy_box<uint8_t>(map, box, memory, to.data); break;
+    case 2: copy_box<uint16_t>(map, box, memory, to.data); break;
+    default: copy_box<uint32_t>(map, box, memory, to.data); break;
+  }
+}
+
+class LoadExec final : public StepExec {
+ public:
+  LoadExec(const program::Load& op, const StepContext& context)
+      : to_(op.to, context.buffers, context.vars), access_(op.from, op.to, context),
+        fill_(encode_element(op.fill, to_.info().format)) {
+    if (op.to.transposed) fail(Fault::program, "a load into a transposed buffer");
+    for (const auto& nest : context.kernel.nests) stored_ = stored_ || stores(nest.body, op.from.symbol);
+    reused_ = reused(op.from, context);
+  }
+
+  void run(Core& core) const override {
+    KernelRun& run = *core.run;
+    if (run.lazy_loads) {
+      if (to_.whole() && !access_.indexed() && !stored_) {
+        LazyTile& lazy = core.lazy[to_.buffer()];
+        lazy.pending = true;
+        lazy.reused = reused_;
+        lazy.map = &access_.map();
+        lazy.memory = run.symbol_base[access_.formal()];
+        lazy.formal = access_.formal();
+        lazy.to = to_.shape(core);
+        lazy.fill = fill_;
+        access_.boxes(core, lazy.to, [&](const MemBox& box, int64_t, bool) { lazy.box = box; });
+        return;
+      }
+      if (to_.whole() && !access_.indexed()) core.lazy[to_.buffer()].pending = false;
+    }
+    const View to = to_.view(core);
+    const int64_t row_end = filled_row(core, to);
+    const std::byte* memory = run.symbol_base[access_.formal()];
+    const SymbolMap& map = access_.map();
+    if (!access_.indexed()) {
+      access_.boxes(core, to, [&](const MemBox& box, int64_t, bool) {
+        if (run.checker) run.checker->load(core, map, access_.formal(), box);
+        load_box(map, box, memory, to, row_end, fill_, false);
+        if (run.checker) run.checker->write(core, to, row_end);
+      });
+      return;
+    }
+    // Indexed: one sub-tile a position; what no position reaches (and is not skipped) keeps its value.
+    access_.boxes(core, to, [&](const MemBox& box, int64_t offset, bool outside) {
+      View part = to;
+      part.data += offset * map.element_bytes();
+      for (int d = 0; d < map.rank(); ++d)
+        if (access_.tile_dim(d) >= 0 && access_.entry_indexed(d)) part.size[access_.tile_dim(d)] = 1;
+      const bool whole_row = part.last_size() == to.last_size();
+      if (run.checker && !outside) run.checker->load(core, map, access_.formal(), box);
+      load_box(map, box, memory, part, whole_row ? row_end : part.last_size(), fill_, outside);
+      if (run.checker) run.checker->write(core, part, whole_row ? row_end : part.last_size());
+    });
+  }
+
+ private:
+  static bool stores(const program::Block& block, Id formal) {
+    for (const auto& s : block) {
+      if (const auto* f = std::get_if<program::For>(&s.node)) {
+        if (stores(f->body, formal)) return true;
+      } else if (const auto* i = std::get_if<program::If>(&s.node)) {
+        if (stores(i->body, formal)) return true;
+      } else if (const auto* step = std::get_if<program::Step>(&s.node)) {
+        const auto* st = std::get_if<program::Store>(&step->op);
+        if (st && st->to.symbol == formal) return true;
+      }
+    }
+    return false;
+  }
+  /// Adds the loops and grid dimensions that an expression's value depends on.
+  static void depends(const program::IntExpr& e, const program::Kernel& kernel, std::vector<bool>& ranges,
+                      std::vector<bool>& grid) {
+    using Op = program::IntExpr::Op;
+    if (e.op == Op::coordinate) grid[e.id] = true;
+    if ((e.op == Op::start || e.op == Op::size || e.op == Op::trip) && !ranges[e.id]) {
+      ranges[e.id] = true;
+      const auto& r = kernel.ranges[e.id];
+      if (r.is_core) grid[r.grid] = true;
+      depends(r.lo, kernel, ranges, grid);
+      depends(r.hi, kernel, ranges, grid);
+    }
+    for (const auto& a : e.args) depends(a, kernel, ranges, grid);
+  }
+  /// True when some grid dimension or enclosing loop changes nothing in the box, so that the same tile is loaded again.
+  static bool reused(const program::MemRef& from, const StepContext& context) {
+    std::vector<bool> ranges(context.kernel.ranges.size()), grid(context.nest.grid.size());
+    for (const auto& e : from.entries) {
+      if (e.kind == program::Entry::Kind::indexed) return false;
+      depends(e.base, context.kernel, ranges, grid);
+      depends(e.extent, context.kernel, ranges, grid);
+    }
+    for (size_t g = 0; g < grid.size(); ++g)
+      if (!grid[g] && context.nest.grid[g].size > 1) return true;
+    for (Id l : context.loops)
+      if (!ranges[l]) return true;
+    return false;
+  }
+  /// Elements of a row that the load writes: a whole row or a clipped trip is filled up to the whole stick.
+  int64_t filled_row(const Core& core, const View& to) const {
+    const int last = to.rank - 1;
+    if (to_.whole()) return to_.info().row_elements;
+    const auto& b = to_.ref().box[last];
+    if (b.kind == program::BufDim::Kind::whole) return to_.info().row_elements;
+    if (b.range == program::none || to.size[last] == 0) return to.size[last];
+    const int64_t per_stick = base::elements_per_stick(to.format);
+    const int64_t first = (to.data - core.buffers[to_.buffer()]) / base::format_bytes(to.format) % to_.info().row_elements;
+    const int64_t end = (first + to.size[last] + per_stick - 1) / per_stick * per_stick;
+    const bool clipped = to.size[last] < core.run->kernel->ranges[b.range].by;
+    return clipped ? end - first : to.size[last];
+  }
+
+  Operand to_;
+  MemAccess access_;
+  uint32_t fill_;
+  bool stored_ = false, reused_ = false;
+};
+
+}  // namespace
+
+void materialize(Core& core, Id buffer) {
+  LazyTile& lazy = core.lazy[buffer];
+  lazy.pending = false;
+  const auto& info = lazy.to;
+  const int64_t per_stick = base::elements_per_stick(info.format);
+  const int64_t row_end = (info.last_size() + per_stick - 1) / per_stick * per_stick;
+  load_box(*lazy.map, lazy.box, lazy.memory, lazy.to, row_end, lazy.fill, false);
+}
+
+std::unique_ptr<StepExec> make_load(const program::Load& op, const StepContext& context) {
+  return std::make_unique<LoadExec>(op, context);
+}
+
+}  // namespace spyre::card

@@ -1,0 +1,30 @@
+// LxImages: host memory that stands for the LX of cores, kept and reused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace spyre::card {
+
+class LxImages {
+ public:
+  /// `count` images of `bytes` each (stick aligned, undefined content), taken from those given back if possible. Throws
+  /// Error(system) when the host refuses memory.
+  LxImages(int count, int64_t bytes);
+  ~LxImages();
+  LxImages(const LxImages&) = delete;
+  LxImages& operator=(const LxImages&) = delete;
+  std::byte* image(int i) const { return data_ + i * stride_; }
+
+  /// The calling thread's own image of at least `bytes`.
+  static std::byte* mine(int64_t bytes);
+
+ private:
+  std::byte* data_ = nullptr;
+  int count_;
+  int64_t stride_;
+};
+
+}  // namespace spyre::card

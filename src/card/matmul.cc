@@ -1,0 +1,193 @@
+// pt and sfp.mm: products of tiles, accumulated in LX.
+#include "base/error.h"
+#include "card/checker.h"
+#include "card/core.h"
+#include "card/elements.h"
+#include "card/host_kernels.h"
+#include "card/panel_cache.h"
+#include "card/symbol_map.h"
+
+namespace spyre::card {
+
+namespace {
+
+/// A matrix operand: where its sticks lie, in LX or still in device memory.
+struct Matrix {
+  host::Tile tile;
+  int64_t rows = 0, cols = 0;         ///< as the tile lies, before transposition
+  const LazyTile* lazy = nullptr;     ///< set when it lies in device memory
+};
+
+/// The last two dimensions of a view without its transposition; leading ones must be 1.
+void matrix_dims(const View& v, int64_t& rows, int64_t& cols, int64_t& row_stride, const BufferInfo& info) {
+  for (int d = 0; d + 2 < v.rank; ++d)
+    if (v.size[d] != 1) fail(Fault::program, "matrix operand {} has more than two dimensions", info.source->name);
+  cols = v.size[v.rank - 1];
+  rows = v.rank > 1 ? v.size[v.rank - 2] : 1;
+  row_stride = v.rank > 1 ? v.stride[v.rank - 2] : info.row_elements;
+}
+
+/// A pending tile as a host tile over device memory, when its sticks lie evenly and nothing needs filling.
+bool in_place(const LazyTile& lazy, Matrix& m) {
+  const SymbolMap& map = *lazy.map;
+  if (!map.separable() || map.stick_step() < 0 || lazy.box.rank == 0) return false;
+  const int last = lazy.box.rank - 1;
+  const int64_t lanes = base::elements_per_stick(lazy.to.format);
+  int64_t at = map.constant(), made = 1;
+  int row_dim = -1;
+  for (int d = 0; d <= last; ++d) {
+    const auto& dim = lazy.box.dims[d];
+    if (dim.base < 0 || dim.base + dim.step * (dim.extent - 1) >= map.size(d) || dim.extent <= 0) return false;
+    at += map.part(d, dim.base);
+    made *= dim.extent;
+    if (d == last || dim.extent == 1) continue;
+    if (row_dim >= 0 || map.even_step(d) < 0) return false;
+    row_dim = d;
+  }
+  const auto& inner = lazy.box.dims[last];
+  if (inner.step != 1 || (inner.extent > 1 && inner.stride != 1) || inner.base % lanes != 0) return false;
+  if (made != lazy.to.numel() || lazy.to.last_size() != inner.extent) return false;
+  const int64_t bytes = map.element_bytes();
+  m.tile.data = lazy.memory + at * bytes;
+  m.tile.stick_stride = map.stick_step() * bytes;
+  m.tile.row_stride = row_dim < 0 ? 0 : map.even_step(row_dim) * lazy.box.dims[row_dim].step * bytes;
+  m.lazy = &lazy;
+  return true;
+}
+
+Matrix matrix(const Operand& operand, Core& core) {
+  Matrix m;
+  m.tile.format = operand.info().format;
+  View v = operand.shape(core);
+  if (operand.ref().transposed) {
+    std::swap(v.size[v.rank - 1], v.size[v.rank - 2]);
+    std::swap(v.stride[v.rank - 1], v.stride[v.rank - 2]);
+  }
+  int64_t stride = 0;
+  matrix_dims(v, m.rows, m.cols, stride, operand.info());
+  if (core.run->lazy_loads && core.lazy[operand.buffer()].pending) {
+    if (operand.whole() && in_place(core.lazy[operand.buffer()], m)) return m;
+    materialize(core, operand.buffer());
+  }
+  m.tile.data = v.data;
+  m.tile.row_stride = stride * base::format_bytes(v.format);
+  return m;
+}
+
+class MatMulExec final : public StepExec {
+ public:
+  MatMulExec(const program::MatMul& op, const StepContext& context)
+      : acc_(op.acc, context.buffers, context.vars), a_(op.a, context.buffers, context.vars),
+        b_(op.b, context.buffers, context.vars), accumulate_(op.accumulate) {
+    for (Id r : op.init) init_.push_back(context.vars.trip(r));
+    const Format f = acc_.info().format;
+    integer_ = f == Format::i32;
+    if (f != Format::f32 && f != Format::i32)
+      fail(Fault::program, "accumulator {} holds {}; a matmul accumulates in f32 or i32", acc_.info().source->name,
+           base::format_name(f));
+    if (op.acc.transposed) fail(Fault::program, "a matmul into a transposed accumulator");
+    for (const Operand* o : {&a_, &b_})
+      if (is_float(o->info().format) == integer_)
+        fail(Fault::program, "matmul of {} ({}) accumulates in {}", o->info().source->name,
+             base::format_name(o->info().format), base::format_name(f));
+  }
+
+  void run(Core& core) const override {
+    bool accumulate = accumulate_;
+    if (!init_.empty()) {
+      bool first = true;
+      for (int32_t trip : init_) first = first && core.v()[trip] == 0;
+      if (first) accumulate = false;
+    }
+    const View acc = acc_.view(core);
+    int64_t m = 0, n = 0, ldc = 0;
+    matrix_dims(acc, m, n, ldc, acc_.info());
+    const Matrix a = matrix(a_, core), b = matrix(b_, core);
+    const bool at = a_.ref().transposed, bt = b_.ref().transposed;
+    m = std::min(m, at ? a.cols : a.rows);
+    n = std::min(n, bt ? b.rows : b.cols);
+    const int64_t k = std::min(at ? a.rows : a.cols, bt ? b.cols : b.rows);
+    if (m <= 0 || n <= 0 || k <= 0) return;
+    if (Checker* checker = core.run->checker) {
+      checker->read_matrix(core, a_.view(core), m, k);
+      checker->read_matrix(core, b_.view(core), k, n);
+      if (accumulate) checker->read_matrix(core, acc, m, n);
+    }
+    if (integer_)
+      integer(a, b, at, bt, m, n, k, acc, ldc, accumulate);
+    else
+      real(core, a, b, at, bt, m, n, k, acc, ldc, accumulate);
+    if (core.run->checker) core.run->checker->write_matrix(core, acc, m, n);
+  }
+
+ private:
+  static void integer(const Matrix& a, const Matrix& b, bool at, bool bt, int64_t m, int64_t n, int64_t k,
+                      const View& acc, int64_t ldc, bool accumulate) {
+    Scratch& scratch = Scratch::mine();
+    int32_t* rows = scratch.get<int32_t>(Scratch::left, m * k);
+    if (at) {
+      int32_t* lying = scratch.get<int32_t>(Scratch::misc, m * k);
+      host::unpack(a.tile, k, 0, m, lying, m);
+      host::transpose(4, lying, m * 4, rows, k * 4, k, m);
+    } else {
+      host::unpack(a.tile, m, 0, k, rows, k);
+    }
+    int32_t* panels = scratch.get<int32_t>(Scratch::right, static_cast<int64_t>(host::panel_elements(k, n)));
+    host::pack_b(b.tile, bt, k, 0, n, panels);
+    host::MatmulI32Args args;
+    args.m = m, args.n = n, args.k = k;
+    args.a = rows, args.lda = k, args.panels = panels;
+    args.c = reinterpret_cast<int32_t*>(acc.data), args.ldc = ldc, args.accumulate = accumulate;
+    host::matmul(args);
+  }
+
+  static void rows_of(const Matrix& a, bool transposed, int64_t m, int64_t k, float* rows) {
+    if (!transposed) return host::unpack(a.tile, m, 0, k, rows, k);
+    float* lying = Scratch::mine().get<float>(Scratch::misc, m * k);
+    host::unpack(a.tile, k, 0, m, lying, m);
+    host::transpose(4, lying, m * 4, rows, k * 4, k, m);
+  }
+
+  void real(Core& core, const Matrix& a, const Matrix& b, bool at, bool bt, int64_t m, int64_t n, int64_t k,
+            const View& acc, int64_t ldc, bool accumulate) const {
+    PanelCache* cache = core.run->panels;
+    PanelCache::Block kept_a, kept_b;
+    const float* rows = nullptr;
+    int64_t lda = k;
+    if (a.tile.format == Format::f32 && !at && !a.lazy) {
+      rows = reinterpret_cast<const float*>(a.tile.data);
+      lda = a.tile.row_stride / 4;
+    } else if (cache && a.lazy && a.lazy->reused && m > 1) {
+      kept_a = cache->get({a.lazy->formal, false, at, m, k, a.lazy->box}, m * k, [&](float* to) { rows_of(a, at, m, k, to); });
+      rows = kept_a.get();
+    } else {
+      float* to = Scratch::mine().get<float>(Scratch::left, m * k);
+      rows_of(a, at, m, k, to);
+      rows = to;
+    }
+    float* c = reinterpret_cast<float*>(acc.data);
+    if (cache && b.lazy && b.lazy->reused && m > 1) {
+      kept_b = cache->get({b.lazy->formal, true, bt, k, n, b.lazy->box}, static_cast<int64_t>(host::panel_elements(k, n)),
+                          [&](float* to) { host::pack_b(b.tile, bt, k, 0, n, to); });
+      host::MatmulArgs args;
+      args.m = m, args.n = n, args.k = k;
+      args.a = rows, args.lda = lda, args.panels = kept_b.get();
+      args.c = c, args.ldc = ldc, args.accumulate = accumulate;
+      host::matmul(args);
+    } else {
+      host::matmul(m, n, k, rows, lda, b.tile, bt, c, ldc, accumulate);
+    }
+  }
+
+  Operand acc_, a_, b_;
+  bool accumulate_, integer_ = false;
+  std::vector<int32_t> init_;  // variables that hold the loops' trips
+};
+
+}  // namespace
+
+std::unique_ptr<StepExec> make_matmul(const program::MatMul& op, const StepContext& context) {
+  return std::make_unique<MatMulExec>(op, context);
+}
+
+}  // namespace spyre::card

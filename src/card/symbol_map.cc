@@ -1,0 +1,139 @@
+#include "card/symbol_map.h"
+
+#include <numeric>
+
+#include "base/error.h"
+
+namespace spyre::card {
+
+namespace {
+
+/// Tables are kept for dimensions up to this many indices; longer ones compute.
+constexpr int64_t table_limit = int64_t{1} << 18;
+
+/// True when ((x + y) div d) = (x div d) + (y div d) for multiples x of s and 0 <= y < s; s becomes the unit afterwards (0:
+/// y contributes nothing any more).
+bool divide(int64_t& s, int64_t d) {
+  if (s == 0 || s % d == 0) {
+    s /= d;
+    return true;
+  }
+  if (d % s == 0) {
+    s = 0;
+    return true;
+  }
+  return false;
+}
+/// Same for mod m. When m divides s, only y remains, and stays below m only by its own mod: additive all the same.
+bool modulo(int64_t& s, int64_t m) { return s == 0 || m % s == 0 || s % m == 0; }
+
+/// Digits are additive in (multiple of s) + (less than s).
+bool additive_at(const layout::Geometry& g, int64_t s) {
+  for (const auto& digit : g.digits) {
+    int64_t u = s;
+    if (!divide(u, digit.div1) || !modulo(u, digit.mod1)) return false;
+    if (u != 0 && u % digit.mod1 == 0) continue;  // only y is left
+    if (!divide(u, digit.div2) || !modulo(u, digit.mod2)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+SymbolMap::SymbolMap(const program::Symbol& symbol)
+    : symbol_(&symbol), access_(symbol.view, symbol.geometry), element_bytes_(base::format_bytes(symbol.format)) {
+  if (rank() > max_rank)
+    fail(Fault::unimplemented, "symbol {} has {} dimensions; the card holds up to {}", symbol.name, rank(), max_rank);
+  tables_.resize(rank());
+  prove();
+  if (separable_) {
+    for (int d = 0; d < rank(); ++d) {
+      if (size(d) > table_limit) continue;
+      tables_[d].reserve(size(d));
+      for (int64_t i = 0; i < size(d); ++i) tables_[d].push_back(slow_part(d, i));
+    }
+    if (rank() > 0 && !tables_.back().empty()) {
+      const auto& t = tables_.back();
+      runs_.assign(t.size(), 1);
+      for (size_t i = t.size() - 1; i-- > 0;)
+        if (t[i + 1] == t[i] + 1) runs_[i] = runs_[i + 1] + 1;
+    }
+  }
+  find_even_steps();
+  if (rank() > 0 && symbol.view.numel() > 0)
+    pad_ = padding_after(symbol.view.offset + symbol.view.strides.back() * (symbol.view.sizes.back() - 1));
+}
+
+void SymbolMap::prove() {
+  const auto& view = symbol_->view;
+  std::vector<int> order;
+  for (int d = 0; d < rank(); ++d)
+    if (view.sizes[d] > 1 && view.strides[d] > 0) order.push_back(d);
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return view.strides[a] > view.strides[b]; });
+  offsets_.assign(rank(), 0);
+  int64_t rest = view.offset;
+  for (int d : order) {
+    offsets_[d] = rest / view.strides[d] * view.strides[d];
+    rest -= offsets_[d];
+  }
+  // From the innermost dimension outwards: everything below must stay under this stride.
+  int64_t below = rest;
+  for (size_t i = order.size(); i-- > 0;) {
+    const int d = order[i];
+    const int64_t s = view.strides[d];
+    if (below >= s) return;
+    if (below > 0 && !additive_at(symbol_->geometry, s)) return;
+    below += offsets_[d] + s * (view.sizes[d] - 1);
+  }
+  constant_ = symbol_->geometry.device_element(rest);
+  separable_ = true;
+}
+
+void SymbolMap::find_even_steps() {
+  even_step_.assign(rank(), -1);
+  if (!separable_) return;
+  for (int d = 0; d < rank(); ++d) {
+    const auto& t = tables_[d];
+    if (t.empty()) continue;
+    const int64_t step = t.size() > 1 ? t[1] - t[0] : 0;
+    bool even = step >= 0;
+    for (size_t i = 1; i < t.size() && even; ++i) even = t[i] - t[i - 1] == step;
+    if (even) even_step_[d] = step;
+  }
+  if (rank() == 0 || tables_.back().empty() || constant_ % base::elements_per_stick(symbol_->format) != 0) return;
+  const auto& t = tables_.back();
+  const int64_t lanes = base::elements_per_stick(symbol_->format), n = static_cast<int64_t>(t.size());
+  const int64_t step = n > lanes ? t[lanes] - t[0] : lanes;
+  bool even = t[0] % lanes == 0 && step >= 0;
+  for (int64_t i = 0; i < n && even; ++i) even = t[i] == t[0] + i / lanes * step + i % lanes;
+  if (even) stick_step_ = step;
+}
+
+int64_t SymbolMap::slow_part(int d, int64_t i) const {
+  return symbol_->geometry.device_element(offsets_[d] + symbol_->view.strides[d] * i);
+}
+
+int64_t SymbolMap::slow_run(int64_t i) const {
+  const auto& lane = symbol_->geometry.digits.back();
+  const int d = rank() - 1;
+  if (lane.div2 != 1 || lane.stride != 1 || symbol_->view.strides[d] != lane.div1) return 1;
+  const int64_t x = offsets_[d] + symbol_->view.strides[d] * i;
+  if (x % lane.div1 != 0 && lane.div1 != 1) return 1;
+  const int64_t q = x / lane.div1 % lane.mod1;
+  return std::min({lane.mod2 - q % lane.mod2, lane.mod1 - q, size(d) - i});
+}
+
+int64_t SymbolMap::padding_after(int64_t o) const {
+  const auto& g = symbol_->geometry;
+  if (g.digits.empty()) return 0;
+  const int64_t per_stick = base::elements_per_stick(g.format);
+  const int64_t unit = g.digits.back().div1 * g.digits.back().div2;
+  const int64_t at = g.device_element(o), left = per_stick - 1 - at % per_stick;
+  for (int64_t k = 1; k <= left; ++k) {
+    const int64_t next = o + k * unit;
+    if (next < g.storage_elements && g.device_element(next) == at + k) return 0;
+  }
+  return left;
+}
+
+}  // namespace spyre::card

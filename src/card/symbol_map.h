@@ -1,0 +1,141 @@
+// SymbolMap: from indices of a symbol's view to elements of its allocation, fast enough to be asked for every stick.
+//
+// When the view's dimensions contribute to the device address independently of each other (nearly always), the element is a
+// sum of one number per dimension; that is proved from strides and digits, not tried. Otherwise layout::Access makes runs.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "card/lazy_tile.h"
+#include "layout/geometry.h"
+
+namespace spyre::card {
+
+class SymbolMap {
+ public:
+  explicit SymbolMap(const program::Symbol& symbol);
+  const program::Symbol& symbol() const { return *symbol_; }
+  const layout::Access& access() const { return access_; }
+  int rank() const { return static_cast<int>(symbol_->view.sizes.size()); }
+  int64_t size(int d) const { return symbol_->view.sizes[d]; }
+  bool separable() const { return separable_; }
+  int64_t element_bytes() const { return element_bytes_; }
+  /// Separable only: what index i of dimension d adds to the device element; dimension -1 is the constant.
+  int64_t part(int d, int64_t i) const {
+    const auto& t = tables_[d];
+    return t.empty() ? slow_part(d, i) : t[i];
+  }
+  int64_t constant() const { return constant_; }
+  /// Separable only: indices i, i + 1, ... of the last dimension that follow each other in memory (at least 1).
+  int64_t run(int64_t i) const { return runs_.empty() ? slow_run(i) : runs_[i]; }
+  /// Separable only: device elements from any index of dimension d to the next, or -1 when that varies.
+  int64_t even_step(int d) const { return even_step_[d]; }
+  /// Separable only: device elements from one stick of the last dimension to the next when every stick of it is full but for
+  /// the last one and index 0 is a stick's lane 0; else -1.
+  int64_t stick_step() const { return stick_step_; }
+  /// Lanes of padding that follow the last index of the last dimension in its stick.
+  int64_t pad_after_last() const { return pad_; }
+  /// Lanes of padding right after storage element o, up to the end of its stick.
+  int64_t padding_after(int64_t o) const;
+
+  /// Calls fn(tile_offset, device_element, count, last) for runs of the box that lie in the view: `count` elements that are
+  /// neighbours in memory and `tile step` apart in the tile; last = the run ends at the view's last index of its last
+  /// dimension. tile_offset counts elements from the tile's start.
+  template <typename Fn>
+  void walk(const MemBox& box, Fn&& fn) const;
+
+  /// Positions of dimension d of the box that lie inside the view: [first, second).
+  std::pair<int64_t, int64_t> inside(const MemBox& box, int d) const {
+    const auto& m = box.dims[d];
+    const int64_t n = size(d);
+    const int64_t p0 = m.base >= 0 ? 0 : (-m.base + m.step - 1) / m.step;
+    const int64_t p1 = m.base >= n ? 0 : std::min(m.extent, (n - 1 - m.base) / m.step + 1);
+    return {p0, std::max(p0, p1)};
+  }
+
+ private:
+  int64_t slow_part(int d, int64_t i) const;
+  int64_t slow_run(int64_t i) const;
+  void prove();
+  void find_even_steps();
+  template <typename Fn>
+  void walk_separable(const MemBox& box, int d, int64_t tile, int64_t device, const std::pair<int64_t, int64_t>* in,
+                      Fn& fn) const;
+
+  const program::Symbol* symbol_;
+  layout::Access access_;
+  int64_t element_bytes_;
+  bool separable_ = false;
+  std::vector<int64_t> offsets_;  // storage elements that belong to each dimension (its share of the view's offset)
+  int64_t constant_ = 0;
+  std::vector<std::vector<int64_t>> tables_;
+  std::vector<int64_t> runs_;
+  std::vector<int64_t> even_step_;
+  int64_t stick_step_ = -1;
+  int64_t pad_ = 0;
+};
+
+template <typename Fn>
+void SymbolMap::walk_separable(const MemBox& box, int d, int64_t tile, int64_t device,
+                               const std::pair<int64_t, int64_t>* in, Fn& fn) const {
+  const auto& m = box.dims[d];
+  const auto [p0, p1] = in[d];
+  if (d + 1 < box.rank) {
+    for (int64_t p = p0; p < p1; ++p)
+      walk_separable(box, d + 1, tile + p * m.stride, device + part(d, m.base + m.step * p), in, fn);
+    return;
+  }
+  const int64_t end = size(d);
+  if (m.step == 1) {
+    for (int64_t p = p0; p < p1;) {
+      const int64_t i = m.base + p, n = std::min(run(i), p1 - p);
+      fn(tile + p * m.stride, device + part(d, i), n, i + n == end);
+      p += n;
+    }
+  } else {
+    for (int64_t p = p0; p < p1; ++p) {
+      const int64_t i = m.base + m.step * p;
+      fn(tile + p * m.stride, device + part(d, i), int64_t{1}, i + 1 == end);
+    }
+  }
+}
+
+template <typename Fn>
+void SymbolMap::walk(const MemBox& box, Fn&& fn) const {
+  std::pair<int64_t, int64_t> in[max_rank];
+  for (int d = 0; d < box.rank; ++d) {
+    in[d] = inside(box, d);
+    if (in[d].first >= in[d].second) return;
+  }
+  if (box.rank == 0) {
+    fn(int64_t{0}, access_.geometry().device_element(symbol_->view.offset), int64_t{1}, true);
+    return;
+  }
+  if (separable_) {
+    walk_separable(box, 0, 0, constant_, in, fn);
+    return;
+  }
+  layout::Box b;
+  for (int d = 0; d < box.rank; ++d) {
+    const auto& m = box.dims[d];
+    b.start.push_back(m.base + m.step * in[d].first);
+    b.size.push_back(in[d].second - in[d].first);
+    b.step.push_back(m.step);
+  }
+  std::vector<layout::Run> runs;
+  access_.runs(b, runs);
+  const int last = box.rank - 1;
+  for (const auto& r : runs) {
+    int64_t rest = r.box_index, tile = 0, i_last = 0;
+    for (int d = last; d >= 0; --d) {
+      const int64_t p = rest % b.size[d];
+      rest /= b.size[d];
+      tile += (p + in[d].first) * box.dims[d].stride;
+      if (d == last) i_last = b.start[d] + b.step[d] * (p + r.count - 1);
+    }
+    fn(tile, r.device_element, r.count, i_last + 1 == size(last));
+  }
+}
+
+}  // namespace spyre::card

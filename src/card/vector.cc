@@ -1,0 +1,119 @@
+// sfp: vector programs on the box of their result.
+#include "base/error.h"
+#include "card/checker.h"
+#include "card/elements.h"
+#include "card/vector_program.h"
+
+namespace spyre::card {
+
+namespace {
+
+using program::Reg;
+
+std::vector<const program::VecExpr*> pointers(const std::vector<program::VecExpr>& exprs) {
+  std::vector<const program::VecExpr*> p;
+  for (const auto& e : exprs) p.push_back(&e);
+  return p;
+}
+
+class VectorExec final : public StepExec {
+ public:
+  VectorExec(const program::Vector& op, const StepContext& context)
+      : program_(pointers(op.value), box_rank(op, context), context) {
+    if (op.to.size() != op.value.size())
+      fail(Fault::program, "a vector step has {} results and {} values", op.to.size(), op.value.size());
+    for (const auto& t : op.to) {
+      to_.emplace_back(t, context.buffers, context.vars);
+      if (t.transposed) fail(Fault::program, "a vector step writes to a transposed buffer");
+      if (to_.back().info().rank != program_.rank())
+        fail(Fault::program, "results of a vector step have different numbers of dimensions");
+    }
+  }
+
+  void run(Core& core) const override {
+    std::vector<View> to;
+    to.reserve(to_.size());
+    for (const Operand& o : to_) to.push_back(o.view(core));
+    VectorProgram::Run run(program_, core, to);
+    for (int d = 0; d < program_.rank(); ++d) {
+      for (const View& v : to) {
+        if (!v.single[d]) {
+          run.set_size(d, program_.sized_by_operands(d) ? std::min(run.sizes()[d], v.size[d]) : v.size[d]);
+        } else if (run.sizes()[d] > 1) {
+          fail(Fault::program, "result {} has size 1 along dimension {}, its value {}",
+               core.run->kernel->buffers[v.buffer].name, d, run.sizes()[d]);
+        }
+      }
+      for (const View& v : to)
+        if (!v.single[d]) run.set_size(d, std::min(run.sizes()[d], v.size[d]));
+    }
+    run.start();
+    if (run.empty()) return;
+    for (int64_t r = 0; r < run.rows(); r += run.strip_rows()) {
+      const int64_t nr = std::min(run.strip_rows(), run.rows() - r);
+      for (int64_t c = 0; c < run.cols(); c += run.strip_cols()) {
+        const int64_t nc = std::min(run.strip_cols(), run.cols() - c);
+        run.strip(r, nr, c, nc);
+        for (size_t k = 0; k < to.size(); ++k) store(run, static_cast<int>(k), to[k], r, nr, c, nc);
+      }
+    }
+    if (core.run->checker)
+      for (View v : to) {
+        for (int d = 0; d < v.rank; ++d) v.size[d] = std::min(v.size[d], run.sizes()[d]);
+        core.run->checker->write(core, v);
+      }
+  }
+
+ private:
+  static int box_rank(const program::Vector& op, const StepContext& context) {
+    if (op.to.empty()) fail(Fault::program, "a vector step without results");
+    return context.buffers.at(op.to[0].buffer).rank;
+  }
+
+  static void store(const VectorProgram::Run& run, int k, const View& to, int64_t r, int64_t nr, int64_t c, int64_t nc) {
+    Scratch& scratch = Scratch::mine();
+    const void* lanes = run.lanes(k, scratch.get<float>(Scratch::outputs, nr * nc), nr, nc);
+    const Reg type = run.value(k).type;
+    if (type == Reg::pred) {
+      auto* flags = scratch.get<int32_t>(Scratch::misc, nr * nc);
+      host::cast_mask_i32(flags, static_cast<const int32_t*>(lanes), static_cast<size_t>(nr * nc));
+      lanes = flags;
+    }
+    const int64_t bytes = base::format_bytes(to.format);
+    auto put = [&](int64_t first, std::byte* at, int64_t n) {
+      if (type == Reg::f32)
+        store_f32(static_cast<const float*>(lanes) + first, at, to.format, 1, n);
+      else
+        store_i32(static_cast<const int32_t*>(lanes) + first, at, to.format, 1, n);
+    };
+    // The result may be smaller than its buffer: rows are counted in the box.
+    int64_t packed = nc;
+    bool dense = nc == run.cols();
+    for (int d = to.rank - 2; d >= 0 && dense; --d) {
+      if (run.sizes()[d] != 1) dense = to.stride[d] == packed;
+      packed *= run.sizes()[d];
+    }
+    if (dense) return put(0, box_row(run, to, r), nr * nc);
+    for (int64_t i = 0; i < nr; ++i) put(i * nc, box_row(run, to, r + i) + c * bytes, nc);
+  }
+
+  static std::byte* box_row(const VectorProgram::Run& run, const View& to, int64_t row) {
+    int64_t offset = 0;
+    for (int d = to.rank - 2; d >= 0; --d) {
+      offset += row % run.sizes()[d] * to.stride[d];
+      row /= run.sizes()[d];
+    }
+    return to.data + offset * base::format_bytes(to.format);
+  }
+
+  VectorProgram program_;
+  std::vector<Operand> to_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepExec> make_vector(const program::Vector& op, const StepContext& context) {
+  return std::make_unique<VectorExec>(op, context);
+}
+
+}  // namespace spyre::card

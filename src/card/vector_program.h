@@ -1,0 +1,116 @@
+// VectorProgram: sfp expressions as register programs that run strip by strip (docs/host_speed.md, decision 6).
+//
+// The box of a step is rows (all dimensions but the last) of columns. A strip is some rows x some columns, about 1,024
+// lanes. Each value belongs to one of three classes and is computed only as often as it changes: once a run, once a row, or
+// for every lane.
+#pragma once
+
+#include <vector>
+
+#include "card/core.h"
+#include "card/host_kernels.h"
+
+namespace spyre::card {
+
+class VectorProgram {
+ public:
+  /// Compiles the expressions over one box of `rank` dimensions. Throws Error(program).
+  VectorProgram(const std::vector<const program::VecExpr*>& roots, int rank, const StepContext& context);
+
+  /// lane < row < all: how often a value changes.
+  enum class Class : uint8_t { once, row, lane };
+  struct Value {
+    const void* data = nullptr;  ///< 32-bit lanes: once: 1; row: one a row; lane: rows x columns, row-major
+    Class cls = Class::once;
+    program::Reg type = program::Reg::f32;
+  };
+
+  /// One run of the program by one core. Only one may be between start() and its last strip on a thread: they share
+  /// registers.
+  class Run {
+   public:
+    /// Resolves operands; the box gets the smallest size of those that are not 1 by their text (1 where there are none).
+    /// `results`: views that will be written while strips run, so that operands that see their bytes in another way are
+    /// copied first.
+    Run(const VectorProgram& program, Core& core, const std::vector<View>& results);
+    const std::array<int64_t, max_rank>& sizes() const { return sizes_; }
+    /// Shrinks or sets a dimension of the box; before start().
+    void set_size(int d, int64_t size) { sizes_[d] = size; }
+    /// Sets up registers and computes what never changes.
+    void start();
+    bool empty() const { return rows_ <= 0 || cols_ <= 0; }
+    int64_t rows() const { return rows_; }
+    int64_t cols() const { return cols_; }
+    int64_t strip_rows() const { return strip_rows_; }  ///< most rows of a strip
+    int64_t strip_cols() const { return strip_cols_; }
+    /// Computes rows r..r+nr-1, columns c..c+nc-1; nr > 1 only with all columns.
+    void strip(int64_t r, int64_t nr, int64_t c, int64_t nc);
+    Value value(int root) const;
+    /// The value of a root as nr x nc lanes (a `once` or `row` value is spread into `to`; else its own place is returned).
+    const void* lanes(int root, void* to, int64_t nr, int64_t nc) const;
+
+   private:
+    friend class VectorProgram;
+    struct Source {
+      View view;
+      std::array<int64_t, max_rank> stride{};  // per box dimension, elements; 0 broadcasts
+      bool unit = true;                        // columns lie next to each other
+      bool dense = false;                      // rows follow each other without gaps
+    };
+    const std::byte* at(const Source& s, int64_t row) const;
+    void execute(int node, int64_t n, int64_t r, int64_t nr, int64_t c, int64_t nc);
+    const void* argument(int node, Class consumer, int64_t nr, int64_t nc, host::Splat bit, host::Splat& splat);
+    void protect(Source& source);
+    void check_read(const Source& source) const;
+    void* reg(int number) const;
+    void load(int node, int64_t r, int64_t nr, int64_t c, int64_t nc);
+    void iota(int node, int64_t r, int64_t nr, int64_t c, int64_t nc);
+
+    const VectorProgram& program_;
+    Core& core_;
+    std::array<int64_t, max_rank> sizes_{};
+    std::vector<Source> sources_;
+    std::vector<std::vector<std::byte>> copies_;
+    std::vector<View> results_;
+    bool direct_ = true;
+    int64_t rows_ = 1, cols_ = 1, strip_rows_ = 1, strip_cols_ = 1;
+    std::byte* registers_ = nullptr;
+    std::vector<const void*> data_;    // per node
+    std::vector<void*> spread_;        // per node: its row values spread over lanes in this strip, or null
+  };
+
+  int rank() const { return rank_; }
+  /// True when dimension d of the box is not 1 for some operand (so operands give its size).
+  bool sized_by_operands(int d) const { return sized_[d]; }
+
+ private:
+  enum class Kind : uint8_t {
+    load, constant, integer, scalar, iota, f1, f2, fcmp, fma, is_nan, i1, i2, icmp, select, mask_not, mask_and, mask_or,
+    cast_fi, cast_if, cast_mf, cast_mi, copy, philox
+  };
+  struct Node {
+    const program::VecExpr* expr = nullptr;
+    Kind kind = Kind::constant;
+    program::Reg type = program::Reg::f32;
+    Class cls = Class::once;
+    int args[3] = {-1, -1, -1};
+    int count = 0;
+    int op = 0;        // index into the kernel tables
+    int source = -1;   // load
+    int dim = 0;       // iota: box dimension
+    Expr value;        // integer
+    int reg = -1;      // register number
+    int spread_reg = -1;
+  };
+  int add(const program::VecExpr& e, const StepContext& context);
+  void allocate();
+
+  int rank_ = 1;
+  std::vector<Node> nodes_;
+  std::vector<int> roots_;
+  std::vector<Operand> operands_;
+  std::array<bool, max_rank> sized_{};
+  int registers_ = 0;
+};
+
+}  // namespace spyre::card
