@@ -23,10 +23,11 @@ class Copies : public testing::Test {
  protected:
   std::promise<void> hold(Stream& stream) {
     std::promise<void> promise;
-    stream.submit({"held", WorkKind::other, 1'000'000, false}, [future = std::shared_future<void>(promise.get_future())] {
-      future.wait();
-      return int64_t{0};
-    });
+    stream.submit({"held", WorkKind::other, 1'000'000, false},
+                  [future = std::shared_future<void>(promise.get_future())] {
+                    future.wait();
+                    return int64_t{0};
+                  });
     return promise;
   }
   Device device_{0, small_description()};
@@ -48,8 +49,8 @@ std::vector<float> element_by_element(const std::vector<float>& storage, const H
 }
 
 TEST_F(Copies, EveryDtypeComesBackAsItWent) {
-  for (const HostType type : {HostType::f16, HostType::bf16, HostType::f32, HostType::b8, HostType::u8, HostType::i8, HostType::i16,
-                              HostType::i32, HostType::i64, HostType::e4m3, HostType::e5m2}) {
+  for (const HostType type : {HostType::f16, HostType::bf16, HostType::f32, HostType::b8, HostType::u8, HostType::i8,
+                              HostType::i16, HostType::i32, HostType::i64, HostType::e4m3, HostType::e5m2}) {
     for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{}, {1}, {63}, {3, 65}, {2, 3, 130}, {4, 1, 7}}) {
       TestTensor t(device_, sizes, type);
       const int width = base::host_bytes(type);
@@ -104,7 +105,8 @@ TEST_F(Copies, AnyViewOnBothSidesAgainstElementByElement) {
     host.offset = 3;
     std::vector<float> out(static_cast<size_t>(2 * view.numel() + 3), -1);
     copy_to_host(t.tensor(view), host_tensor(out, host), stream_);
-    EXPECT_EQ(element_by_element(out, host), element_by_element(storage, view)) << "seed " << seed << " round " << round;
+    EXPECT_EQ(element_by_element(out, host), element_by_element(storage, view))
+        << "seed " << seed << " round " << round;
     // Upload through the view: nothing else changes.
     std::vector<float> fresh = counting<float>(2 * view.numel() + 3, 1000);
     copy_to_device(host_tensor(fresh, host), t.tensor(view), stream_);
@@ -116,7 +118,8 @@ TEST_F(Copies, AnyViewOnBothSidesAgainstElementByElement) {
     // Device to device, from the view to a tensor of its own.
     TestTensor copy(device_, view.sizes, HostType::f32);
     copy_on_device(t.tensor(view), copy.tensor(), stream_);
-    EXPECT_EQ(get<float>(copy.tensor(), stream_), element_by_element(expected, view)) << "seed " << seed << " round " << round;
+    EXPECT_EQ(get<float>(copy.tensor(), stream_), element_by_element(expected, view))
+        << "seed " << seed << " round " << round;
   }
 }
 
@@ -137,7 +140,8 @@ TEST(SelfOverlap, IsFoundExactly) {
   EXPECT_NO_THROW(check_no_self_overlap({{4, 0}, {0, 0}, 0}, "t"));
   EXPECT_NO_THROW(check_no_self_overlap({{2, 3}, {3, 2}, 0}, "t"));  // 0 2 4 3 5 7
   EXPECT_THROW(check_no_self_overlap({{3, 3}, {2, 1}, 0}, "t"), Error);
-  EXPECT_NO_THROW(check_no_self_overlap({{300, 2, 299}, {2, 601, 600}, 0}, "t"));  // interleaved, larger than 2^16, apart
+  EXPECT_NO_THROW(
+      check_no_self_overlap({{300, 2, 299}, {2, 601, 600}, 0}, "t"));  // interleaved, larger than 2^16, apart
 }
 
 TEST_F(Copies, NeighboursInTheSameStickKeepTheirValues) {
@@ -189,7 +193,8 @@ TEST_F(Copies, DtypesAreConvertedOnTheDevice) {
 }
 
 TEST_F(Copies, IntegersBecomeRealsAndTruthValues) {
-  TestTensor i(device_, {4}, HostType::i64), f(device_, {4}, HostType::f32), b(device_, {4}, HostType::b8), j(device_, {4}, HostType::i16);
+  TestTensor i(device_, {4}, HostType::i64), f(device_, {4}, HostType::f32), b(device_, {4}, HostType::b8),
+      j(device_, {4}, HostType::i16);
   put<int64_t>({0, -5, 70000, 16777217}, i.tensor(), stream_);
   copy_on_device(i.tensor(), f.tensor(), stream_);
   EXPECT_EQ(get<float>(f.tensor(), stream_), (std::vector<float>{0, -5, 70000, 16777216}));
@@ -373,7 +378,8 @@ TEST_F(Copies, IllegalRequestsNameTheViews) {
   auto host = counting<float>(16);
   EXPECT_THROW(copy_to_device(host_tensor(host, HostView::contiguous({16})), t.tensor(), stream_), Error);
   EXPECT_THROW(copy_to_device(host_tensor(host, t.view), t.tensor({{4, 4}, {4, 1}, 1}), stream_), Error);
-  EXPECT_THROW(copy_to_host(t.tensor({{2}, {INT64_MAX}, 0}), host_tensor(host, HostView::contiguous({2})), stream_), Error);
+  EXPECT_THROW(copy_to_host(t.tensor({{2}, {INT64_MAX}, 0}), host_tensor(host, HostView::contiguous({2})), stream_),
+               Error);
   EXPECT_THROW(copy_to_host(t.tensor({{2}, {-1}, 1}), host_tensor(host, HostView::contiguous({2})), stream_), Error);
   EXPECT_THROW(copy_to_device({host.data(), HostType::i32, t.view}, t.tensor(), stream_), Error);
   EXPECT_THROW(copy_on_device({nullptr, HostType::f32, t.view}, t.tensor(), stream_), Error);
@@ -395,7 +401,8 @@ TEST_F(Copies, LargeCopiesUseThePoolAndStayRight) {
   copy_on_device(t.tensor({{1500, 700}, {1, 1500}, 0}), turned.tensor(), stream_);
   const auto out = get<float>(turned.tensor(), stream_);
   for (int64_t i = 0; i < 1500; i += 7)
-    for (int64_t j = 0; j < 700; j += 3) ASSERT_EQ(out[static_cast<size_t>(i * 700 + j)], static_cast<float>(j * 1500 + i));
+    for (int64_t j = 0; j < 700; j += 3)
+      ASSERT_EQ(out[static_cast<size_t>(i * 700 + j)], static_cast<float>(j * 1500 + i));
   EXPECT_EQ(get<float>(t.tensor(), stream_), values);
 }
 

@@ -32,7 +32,8 @@ TEST(DeviceCount, CountsWithoutStartingAndWithoutThrowing) {
   EXPECT_EQ(count("3, 1,7", "2"), 3);
   EXPECT_EQ(count(nullptr, "4"), 4);
   EXPECT_EQ(count(nullptr, "0"), 0);
-  for (const char* bad : {"x", "0,,1", ",", "0,0", "-1", "1;2", "99999999999999999999"}) EXPECT_EQ(count(bad, nullptr), 0) << bad;
+  for (const char* bad : {"x", "0,,1", ",", "0,0", "-1", "1;2", "99999999999999999999"})
+    EXPECT_EQ(count(bad, nullptr), 0) << bad;
   EXPECT_EQ(count(nullptr, "many"), 0);
 }
 

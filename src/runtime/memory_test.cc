@@ -46,7 +46,8 @@ TEST_F(MemoryTest, LogicalAddressesAreDistinctAndFoundByAnyPointerInside) {
     EXPECT_EQ(find(start + a->logical_bytes() / 2), a);
     EXPECT_EQ(find(start + a->logical_bytes()), a) << "one past the end";
     for (const auto& b : all) {
-      const bool apart = a->logical() + a->logical_bytes() < b->logical() || b->logical() + b->logical_bytes() < a->logical();
+      const bool apart =
+          a->logical() + a->logical_bytes() < b->logical() || b->logical() + b->logical_bytes() < a->logical();
       EXPECT_TRUE(a == b || apart);
     }
   }
@@ -104,7 +105,8 @@ TEST_F(MemoryTest, HostileSizesAreRefused) {
       EXPECT_EQ(error.fault(), Fault::out_of_memory);
     }
   }
-  EXPECT_THROW(device_.allocator().allocate_typed(10, stream_, Placement::linear(base::HostType::f32, 3, false)), Error);
+  EXPECT_THROW(device_.allocator().allocate_typed(10, stream_, Placement::linear(base::HostType::f32, 3, false)),
+               Error);
   EXPECT_EQ(used(), 0);
 }
 

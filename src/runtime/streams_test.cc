@@ -96,7 +96,8 @@ TEST_F(Streams, AFailureDropsWhatIsBehindItAndIsReportedOnceWithItsOwnMessage) {
   Gate gate;
   int ran = 0;
   stream_.submit(big, gate.work());
-  stream_.submit(big, []() -> int64_t { fail(Fault::user, "aten.embedding (model.py:3): index 70000 is out of range"); });
+  stream_.submit(big,
+                 []() -> int64_t { fail(Fault::user, "aten.embedding (model.py:3): index 70000 is out of range"); });
   for (int i = 0; i < 5; ++i)
     stream_.submit(big, [&] {
       ++ran;
@@ -316,7 +317,8 @@ TEST_F(Streams, StreamsThatWaitHoldNoWorker) {
 
 TEST_F(Streams, PrioritiesGoFirstWhenWorkersAreShort) {
   std::vector<Gate> gates(8);
-  for (size_t i = 0; i < gates.size(); ++i) device_.create_stream(0).submit(big, gates[i].work());  // busies all workers
+  for (size_t i = 0; i < gates.size(); ++i)
+    device_.create_stream(0).submit(big, gates[i].work());  // busies all workers
   std::mutex mutex;
   std::vector<int> order;
   const auto note = [&](int i) {
