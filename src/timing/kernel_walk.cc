@@ -18,20 +18,27 @@ namespace {
 
 /// States of this many iteration boundaries are kept per loop: periods up to that many trips are found.
 constexpr size_t remembered = 8;
-/// Instances that a walk with jumps may add before it takes the remaining trips of a loop as it found the earlier ones.
-constexpr int64_t budget = 200'000;
+/// A loop whose remaining trips have fewer instances is walked: comparing states would take longer.
+constexpr int64_t worth_jumping = 96;
+/// Instances that a walk with jumps may add, over all classes but at least `least_budget` in each, before it takes the remaining
+/// trips of its loops to go on as those before.
+constexpr int64_t budget = 100'000, least_budget = 8'000;
+/// Trips to see before that.
+constexpr size_t seen_enough = 4;
 
 /// Sums of one followed core.
 struct Totals {
   int64_t read = 0, written = 0, macs = 0, pt_busy = 0;
+  int64_t work_ps = 0;  ///< times of all instances alone, one after the other
   Totals& add(const Totals& t, int64_t times) {
     read += t.read * times;
     written += t.written * times;
     macs += t.macs * times;
     pt_busy += t.pt_busy * times;
+    work_ps += t.work_ps * times;
     return *this;
   }
-  Totals minus(const Totals& t) const { return {read - t.read, written - t.written, macs - t.macs, pt_busy - t.pt_busy}; }
+  Totals minus(const Totals& t) const { return {read - t.read, written - t.written, macs - t.macs, pt_busy - t.pt_busy, work_ps - t.work_ps}; }
 };
 
 struct Snapshot {
@@ -46,12 +53,18 @@ struct Frame {
   int loop = -1;  ///< or -1: a branch or the nest
   int64_t trip = 0, trips = 1;
   double copies = 1;  ///< part of the cores that are here
-  int64_t first_now = -1, first_trip = 0;  ///< at the first boundary
-  Totals first_totals;
+  int64_t added = 0;      ///< instances before the loop
+};
+
+/// Sums when a loop began a trip.
+struct Mark {
+  int64_t trip = 0;
+  Totals totals;
 };
 
 /// The last states of a loop at its boundaries. A loop is entered again only after it has ended, so one per loop will do.
 struct History {
+  std::vector<Mark> marks;
   std::vector<Snapshot> ring;
   size_t count = 0, newest = 0;
   const Snapshot& back(size_t i) const { return ring[(newest + remembered - i) % remembered]; }
@@ -188,9 +201,9 @@ class Prices {
 /// One core through the whole kernel.
 class CoreWalk {
  public:
-  CoreWalk(const KernelModel& model, const KernelWalkOptions& options, int core, bool turnaround_on_reads,
+  CoreWalk(const KernelModel& model, const KernelWalkOptions& options, int core, int64_t budget, bool turnaround_on_reads,
            WindowListener* listener)
-      : model_(model), options_(options), core_(core), prices_(model, options, turnaround_on_reads, core),
+      : model_(model), options_(options), core_(core), budget_(budget), prices_(model, options, turnaround_on_reads, core),
         window_(model, listener), histories_(model.loops().size()) {}
 
   void run() {
@@ -235,6 +248,7 @@ class CoreWalk {
         ++added_;
         (c.write ? totals_.written : totals_.read) += c.memory_bytes;
         totals_.macs += c.macs;
+        totals_.work_ps += c.unit_ps + c.latency_ps;
         if (c.unit == program::Unit::pt) totals_.pt_busy += c.unit_ps;
         window_.add(node.id, c, values_);
         break;
@@ -270,7 +284,9 @@ class CoreWalk {
     Frame& f = push(node.body, copies);
     f.loop = node.id;
     f.trips = trips;
+    f.added = added_;
     histories_[node.id].count = 0;
+    histories_[node.id].marks.clear();
     set_trip(f);
   }
 
@@ -309,12 +325,14 @@ class CoreWalk {
     const int64_t by = model_.kernel().ranges[loop.range].by;
     // Trips of full size.
     const int64_t full = std::min(f.trips, floor_div(model_.expressions().value(loop.extent, values_), by));
-    if (added_ > budget) {
-      extrapolate(f, full);
+    History& history = histories_[f.loop];
+    if (full - f.trip < 1) return;
+    history.marks.push_back({f.trip, totals_});
+    if (added_ > budget_ && history.marks.size() >= seen_enough) {
+      extrapolate(f, history.marks, full);
       return;
     }
-    if (full - f.trip < 1) return;
-    History& history = histories_[f.loop];
+    if ((added_ - f.added) / f.trip * (full - f.trip) < worth_jumping) return;
     window_.state(state_);
     for (size_t i = 0; i < history.count; ++i) {
       const Snapshot& s = history.back(i);
@@ -336,26 +354,33 @@ class CoreWalk {
     s.state.swap(state_);
   }
 
-  void extrapolate(Frame& f, int64_t full) {
-    if (f.first_now < 0) {
-      f.first_now = duration();
-      f.first_trip = f.trip;
-      f.first_totals = totals_;
-      return;
-    }
-    const int64_t seen = f.trip - f.first_trip, rest = full - f.trip;
-    if (rest < 1) return;
-    const auto scaled = [&](int64_t x) { return static_cast<int64_t>(static_cast<double>(x) / static_cast<double>(seen) * static_cast<double>(rest)); };
-    const Totals more = totals_.minus(f.first_totals);
-    skipped_ += scaled(duration() - f.first_now);
-    totals_.add({scaled(more.read), scaled(more.written), scaled(more.macs), scaled(more.pt_busy)}, 1);
-    f.trip += rest;
+  /// The trips of full size that are left, as if they went on changing evenly as between the halves of those seen.
+  void extrapolate(Frame& f, const std::vector<Mark>& marks, int64_t full) {
+    const Mark &m0 = marks.front(), &m1 = marks[marks.size() / 2], &m2 = marks.back();
+    const auto t0 = static_cast<double>(m0.trip), t1 = static_cast<double>(m1.trip), t2 = static_cast<double>(m2.trip);
+    const auto rest = static_cast<double>(full - f.trip);
+    const auto more = [&](int64_t a, int64_t b, int64_t c) {
+      const double before = static_cast<double>(b - a) / (t1 - t0), after = static_cast<double>(c - b) / (t2 - t1);
+      const double slope = (after - before) / ((t2 - t0) / 2);
+      return static_cast<int64_t>(std::max(0.0, after + slope * ((t2 - t1) / 2 + rest / 2)) * rest);
+    };
+    // Time follows the work added, as it did up to now: the clock itself stands at what is finished, not at what is known.
+    const int64_t work = more(m0.totals.work_ps, m1.totals.work_ps, m2.totals.work_ps);
+    skipped_ += static_cast<int64_t>(static_cast<double>(work) * static_cast<double>(duration()) /
+                                     static_cast<double>(std::max<int64_t>(totals_.work_ps, 1)));
+    totals_.work_ps += work;
+    totals_.read += more(m0.totals.read, m1.totals.read, m2.totals.read);
+    totals_.written += more(m0.totals.written, m1.totals.written, m2.totals.written);
+    totals_.macs += more(m0.totals.macs, m1.totals.macs, m2.totals.macs);
+    totals_.pt_busy += more(m0.totals.pt_busy, m1.totals.pt_busy, m2.totals.pt_busy);
+    f.trip = full;
     estimated_ = true;
   }
 
   const KernelModel& model_;
   const KernelWalkOptions& options_;
   int core_ = 0, nest_ = -1;
+  int64_t budget_;
   Prices prices_;
   Window window_;
   Values values_;
@@ -372,12 +397,13 @@ class CoreWalk {
 KernelTime walk_kernel(const KernelModel& model, const KernelWalkOptions& options) {
   const device::Description& d = model.description();
   const std::vector<KernelModel::Class> classes = model.classes();
+  const int64_t most = std::max(least_budget, budget / std::max<int64_t>(static_cast<int64_t>(classes.size()), 1));
   KernelTime time;
   // The turnaround is charged to the direction with fewer bytes: to stores first, and to loads if those turn out fewer.
   for (const bool on_reads : {false, true}) {
     time = {};
     for (const KernelModel::Class& c : classes) {
-      CoreWalk walk(model, options, c.core, on_reads, nullptr);
+      CoreWalk walk(model, options, c.core, most, on_reads, nullptr);
       walk.run();
       time.duration_ps = std::max(time.duration_ps, walk.duration());
       time.bytes_read += walk.totals().read * c.count;
@@ -392,7 +418,7 @@ KernelTime walk_kernel(const KernelModel& model, const KernelWalkOptions& option
         every.jump = false;
         for (const KernelModel::Class& c : classes) {
           TraceListener listener(model, every, c);
-          CoreWalk(model, every, c.core, on_reads, &listener).run();
+          CoreWalk(model, every, c.core, most, on_reads, &listener).run();
         }
       }
       break;
