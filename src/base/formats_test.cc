@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Small{"bf16", 0x7F80, 7, 127, [](int c) { return bf16_to_f32(static_cast<uint16_t>(c)); },
                           [](float v) { return static_cast<int>(f32_to_bf16(v)); }, 0x8000, 0x7F80},
                     Small{"e4m3", 0x7F, 3, 7, [](int c) { return e4m3_to_f32(static_cast<uint8_t>(c)); },
-                          [](float v) { return static_cast<int>(f32_to_e4m3(v)); }, 0x80, 0x7F},
+                          [](float v) { return static_cast<int>(f32_to_e4m3(v)); }, 0x80, 0x7E},
                     Small{"e5m2", 0x7C, 2, 15, [](int c) { return e5m2_to_f32(static_cast<uint8_t>(c)); },
                           [](float v) { return static_cast<int>(f32_to_e5m2(v)); }, 0x80, 0x7C}),
     [](const auto& info) { return std::string(info.param.name); });

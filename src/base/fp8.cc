@@ -18,13 +18,15 @@ uint8_t f32_to_e4m3(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7FFFFFFF;
   const uint8_t sign = static_cast<uint8_t>(bits >> 24 & 0x80);
-  if (magnitude >= 0x43F00000) return sign | 0x7F;  // 480 and above, infinity, NaN: there is no infinity
-  if (magnitude < 0x3C800000) {                     // below 2^-6: the sum with 2^14 rounds to a multiple of 2^-9
+  if (magnitude > 0x7F800000) return sign | 0x7F;
+  if (magnitude >= 0x43E80000)
+    return sign | 0x7E;          // 464, the middle between 448 and 480, to infinity: saturates, as in torch
+  if (magnitude < 0x3C800000) {  // below 2^-6: the sum with 2^14 rounds to a multiple of 2^-9
     const float sum = std::bit_cast<float>(magnitude) + 0x1p14f;
     return sign | static_cast<uint8_t>(std::bit_cast<uint32_t>(sum) - 0x46800000);
   }
   const uint32_t rounded = magnitude + 0x7FFFF + (magnitude >> 20 & 1);
-  return sign | static_cast<uint8_t>((rounded >> 20) - (120 << 3));  // above 464 rounds to 0x7F, NaN, as in torch
+  return sign | static_cast<uint8_t>((rounded >> 20) - (120 << 3));
 }
 
 float e5m2_to_f32(uint8_t code) { return f16_to_f32(static_cast<uint16_t>(code << 8)); }

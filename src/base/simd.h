@@ -49,8 +49,9 @@ SPYRE_INLINE F32 as_f32(U32 v) { return (F32)v; }
 SPYRE_INLINE I32 as_i32(F32 v) { return (I32)v; }
 SPYRE_INLINE U32 as_u32(F32 v) { return (U32)v; }
 
-// ---- lanes of another width ------------------------------------------------------------------------------------------
-// The general form is __builtin_convertvector; GCC makes several instructions of it where x86 has one, hence the override.
+// ---- lanes of another width
+// ------------------------------------------------------------------------------------------ The general form is
+// __builtin_convertvector; GCC makes several instructions of it where x86 has one, hence the override.
 
 #if defined(__AVX512BW__) && SPYRE_SIMD_BYTES == 64
 typedef char Bytes16 __attribute__((vector_size(16)));
@@ -70,7 +71,7 @@ SPYRE_INLINE I32 widen(U8 v) {
 }
 SPYRE_INLINE U16 narrow_u16(I32 v) { return __builtin_convertvector(v, U16); }
 SPYRE_INLINE U8 narrow_u8(I32 v) {  // values are 0..255
-  const I16 halves = (I16)__builtin_convertvector(v, U16);
+  const I16 halves = (I16) __builtin_convertvector(v, U16);
   const Bytes16 bytes = (Bytes16)__builtin_ia32_packuswb128(halves, halves);
   U8 low;
   __builtin_memcpy(&low, &bytes, sizeof low);
@@ -78,8 +79,8 @@ SPYRE_INLINE U8 narrow_u8(I32 v) {  // values are 0..255
 }
 #else
 SPYRE_INLINE I32 widen(I16 v) { return __builtin_convertvector(v, I32); }
-SPYRE_INLINE I32 widen(U16 v) { return (I32)__builtin_convertvector(v, U32); }
-SPYRE_INLINE I32 widen(U8 v) { return (I32)__builtin_convertvector(v, U32); }
+SPYRE_INLINE I32 widen(U16 v) { return (I32) __builtin_convertvector(v, U32); }
+SPYRE_INLINE I32 widen(U8 v) { return (I32) __builtin_convertvector(v, U32); }
 SPYRE_INLINE U16 narrow_u16(I32 v) { return __builtin_convertvector(v, U16); }
 SPYRE_INLINE U8 narrow_u8(I32 v) { return __builtin_convertvector(v, U8); }
 #endif
@@ -145,7 +146,7 @@ SPYRE_INLINE I32 encode_f16(F32 value) {
 SPYRE_INLINE F32 decode_e4m3(I32 code) { return decode_ieee<3, 7, 0x7F, false>(code & 0x7F, (code & 0x80) << 24); }
 SPYRE_INLINE I32 encode_e4m3(F32 value) {
   const I32 bits = as_i32(value);
-  return encode_ieee<3, 7, 0x43F00000, 0x7F, 0x7F>(bits & 0x7FFFFFFF) | ((bits >> 24) & 0x80);
+  return encode_ieee<3, 7, 0x43E80000, 0x7E, 0x7F>(bits & 0x7FFFFFFF) | ((bits >> 24) & 0x80);
 }
 SPYRE_INLINE F32 decode_e5m2(I32 code) { return decode_ieee<2, 15, 0x7C, true>(code & 0x7F, (code & 0x80) << 24); }
 SPYRE_INLINE I32 encode_e5m2(F32 value) {
