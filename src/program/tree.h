@@ -112,7 +112,8 @@ struct Entry {
   IntExpr base;              ///< affine: first index, before clipping to the view
   int64_t step = 1;          ///< affine: > 0
   IntExpr extent;            ///< affine: number of indices; a constant 1 is a point
-  Id range = none;           ///< affine: the range that makes the extent (printing, alignment), or none
+  Id range = none;           ///< affine: the range that makes the extent, or none; conventions.h says how text names it, and
+                             ///< tile_dimensions() there which buffer dimension an entry walks
   BufRef index;              ///< indexed
   IntExpr lo, hi;            ///< indexed: `in R`, legal values lo <= i < hi
   OnOutside outside = OnOutside::trap;  ///< indexed
