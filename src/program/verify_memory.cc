@@ -254,7 +254,7 @@ class Memory {
   }
 
   [[noreturn]] void hazard(const Site& l, const Site& s, const std::set<Variable>& open, bool loop) {
-    const std::string what = open.empty() ? "a fence" : "a barrier over " + names(c_, l.nest, open);
+    const std::string what = open.empty() ? "a fence" : l.nest != s.nest ? "a barrier over all cores" : "a barrier over " + names(c_, l.nest, open);
     c_.fail_at(*l.step, "it may meet {} of {} in memory: {} is needed between them{}, or both must be the same box in place", c_.where(*s.step),
                symbol().name, what, loop ? ", also from the end of one trip to the begin of the next" : "");
   }

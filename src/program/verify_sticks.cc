@@ -63,18 +63,31 @@ bool modulo(Linear& f, int64_t by, const Limits& most) {
   return true;
 }
 
-/// The digit of a linear offset; stops early once it no longer depends on variable `v`. False when it is not linear but may
-/// depend on v.
-bool digit_of(Linear& f, const Digit& d, const Limits& most, size_t v) {
-  const auto independent = [&] { return f.factor[v] == 0; };
-  if (!divide(f, d.div1, most)) return independent();
-  if (!modulo(f, d.mod1, most)) return independent();
-  if (!divide(f, d.div2, most)) return independent();
-  if (!modulo(f, d.mod2, most)) return independent();
-  return true;
+/// Largest number that divides `by` and all of f but the part of variable v.
+int64_t common_factor(const Linear& f, int64_t by, size_t v) {
+  int64_t g = std::gcd(f.constant, by);
+  for (size_t i = 0; i < f.factor.size(); ++i)
+    if (i != v) g = std::gcd(g, f.factor[i]);
+  return g;
 }
 
-/// The same, but the whole chain must be linear.
+/// True when the digit of a linear offset is proved not to depend on variable v: v vanishes in a division, be it because
+/// all of it is linear or because v only fills the gaps between the multiples of what the divisor and the rest share.
+bool independent_of(Linear f, const Digit& d, const Limits& most, size_t v) {
+  const int64_t part = saturating_mul(f.factor[v], most.most[v]);
+  if (part < common_factor(f, d.div1, v)) return true;
+  if (!divide(f, d.div1, most)) return false;
+  if (f.factor[v] == 0) return true;
+  const int64_t left = saturating_mul(f.factor[v], most.most[v]);
+  if (left < std::gcd(common_factor(f, d.mod1, v), d.div2)) return true;
+  if (!modulo(f, d.mod1, most)) return false;
+  if (f.factor[v] == 0 || saturating_mul(f.factor[v], most.most[v]) < common_factor(f, d.div2, v)) return true;
+  if (!divide(f, d.div2, most)) return false;
+  if (f.factor[v] == 0) return true;
+  return modulo(f, d.mod2, most) && f.factor[v] == 0;
+}
+
+/// The digit of a linear offset, when every step of it is linear.
 bool exact_digit(Linear& f, const Digit& d, const Limits& most) {
   return divide(f, d.div1, most) && modulo(f, d.mod1, most) && divide(f, d.div2, most) && modulo(f, d.mod2, most);
 }
@@ -183,10 +196,7 @@ StickShape stick_shape(const HostView& view, const Geometry& g) {
     const size_t low = rank;
     limit.high = l, limit.low = low, limit.block = block, limit.joint = longer.sizes[l] - 1;
     bool right = true;
-    for (size_t d = 0; right && d + 1 < g.digits.size(); ++d) {
-      Linear digit = f;
-      right = digit_of(digit, g.digits[d], limit, low) && digit.factor[low] == 0;
-    }
+    for (size_t d = 0; right && d + 1 < g.digits.size(); ++d) right = independent_of(f, g.digits[d], limit, low);
     Linear own = f;
     right = right && exact_digit(own, lane, limit);
     for (size_t d = 0; right && d < rank; ++d) right = own.factor[d] == 0 || limit.most[d] == 0;
