@@ -10,6 +10,14 @@ std::string fill(const std::string& symbol, const std::string& statements, const
   return one_kernel({symbol}, statements, scalars);
 }
 
+TEST(VerifyView, LiesInsideItsAllocation) {
+  Program p = assemble(one_kernel({"x: in f32 [4,32] offset 10 of [200]"}, "grid(a:1) { buf b f32[4,32] x1\n ld b = x[0..4, 0..32] }"));
+  for (Symbol* s : {&p.symbols[0], &p.kernels[0].formals[0]}) s->view.offset = 72;
+  EXPECT_LEGAL(p);
+  for (Symbol* s : {&p.symbols[0], &p.kernels[0].formals[0]}) s->view.offset = 73;
+  EXPECT_NE(verdict(p).find("reaches element 200, its allocation has 200"), std::string::npos) << verdict(p);
+}
+
 TEST(VerifyStores, CoresWriteWholeSticks) {
   auto text = [](const std::string& n, const std::string& j) {
     return fill("y: out dl16 [1024,1536]", "grid(a:8, b:4) { core m in 0..1024 by 128 on a\n core n in 0..1536 by " + n +

@@ -1,0 +1,296 @@
+// Hostile trees: worked kernels with random fields changed. The verifier never crashes or hangs, and what it accepts keeps
+// its promises when every instance of every step is tried: boxes inside buffers, no stick written by two cores.
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "program/example_text.h"
+#include "program/interval.h"
+#include "program/verify_context.h"
+#include "program/verify_text.h"
+
+namespace spyre::program {
+namespace {
+
+/// Addresses of the fields that a mutation may change.
+struct Fields {
+  std::vector<int64_t*> numbers;
+  std::vector<int32_t*> ids;
+  std::vector<bool*> flags;
+  std::vector<IntExpr*> expressions;
+  std::vector<Block*> blocks;
+
+  void add(IntExpr& e) {
+    expressions.push_back(&e);
+    if (e.op == IntExpr::Op::constant) numbers.push_back(&e.value);
+    if (e.id != none) ids.push_back(&e.id);
+    for (IntExpr& a : e.args) add(a);
+  }
+  void add(BufRef& r) {
+    if (r.buffer == none) return;
+    ids.push_back(&r.buffer);
+    flags.push_back(&r.transposed);
+    for (BufDim& d : r.box)
+      if (d.kind == BufDim::Kind::box) add(d.first), add(d.size);
+  }
+  void add(MemRef& m) {
+    ids.push_back(&m.symbol);
+    for (Entry& e : m.entries) {
+      if (e.kind == Entry::Kind::affine)
+        add(e.base), add(e.extent), numbers.push_back(&e.step);
+      else
+        add(e.index), add(e.lo), add(e.hi);
+    }
+  }
+  void add(VecExpr& e) {
+    if (e.op == VecOp::operand) add(e.ref);
+    if (e.op == VecOp::integer) add(e.expr);
+    if (e.op == VecOp::iota) ids.push_back(&e.id);
+    for (VecExpr& a : e.args) add(a);
+  }
+  void operator()(Load& l) { add(l.to), add(l.from), ids.push_back(&l.share); }
+  void operator()(Store& s) { add(s.to), add(s.from), flags.push_back(&s.ordered); }
+  void operator()(MatMul& m) {
+    add(m.acc), add(m.a), add(m.b), flags.push_back(&m.accumulate), flags.push_back(&m.on_pt);
+    for (Id& i : m.init) ids.push_back(&i);
+  }
+  void operator()(Vector& v) {
+    for (BufRef& r : v.to) add(r);
+    for (VecExpr& e : v.value) add(e);
+  }
+  void operator()(Reduce& r) {
+    for (BufRef& s : r.state) add(s);
+    for (VecExpr& e : r.init) add(e);
+    add(r.value), ids.push_back(&r.dim);
+  }
+  void operator()(Scan& s) { add(s.to), add(s.carry), add(s.value); }
+  void operator()(Sort& s) { add(s.values), add(s.indices), add(s.from), add(s.from_indices); }
+  void operator()(GatherScatter& g) { add(g.table), add(g.index), add(g.data), add(g.lo), add(g.hi), flags.push_back(&g.accumulate); }
+  void operator()(Move& m) { add(m.to), add(m.from); }
+  void operator()(Ring& r) { add(r.to), add(r.from), ids.push_back(&r.grid); }
+  void operator()(PartialSum& p) { add(p.acc), ids.push_back(&p.grid), flags.push_back(&p.to_all); }
+  void operator()(Fence& f) { ids.push_back(&f.grid); }
+  void add(Block& b) {
+    blocks.push_back(&b);
+    for (Stmt& s : b) {
+      if (auto* f = std::get_if<For>(&s.node)) add(f->body);
+      if (auto* i = std::get_if<If>(&s.node)) {
+        for (Compare& c : i->condition) add(c.a), add(c.b);
+        add(i->body);
+      }
+      if (auto* step = std::get_if<Step>(&s.node)) std::visit(*this, step->op);
+    }
+  }
+  explicit Fields(Program& p) {
+    for (Kernel& k : p.kernels) {
+      for (Symbol& s : k.formals) {
+        for (int64_t& n : s.view.sizes) numbers.push_back(&n);
+        for (int64_t& n : s.view.strides) numbers.push_back(&n);
+        numbers.push_back(&s.view.offset);
+      }
+      for (Range& r : k.ranges) add(r.lo), add(r.hi), numbers.push_back(&r.by), flags.push_back(&r.uniform), ids.push_back(&r.parent);
+      for (Buffer& b : k.buffers) {
+        for (int64_t& n : b.shape) numbers.push_back(&n);
+        numbers.push_back(&b.lx_offset), ids.push_back(&b.slots);
+      }
+      for (Nest& n : k.nests) {
+        for (GridDim& g : n.grid) ids.push_back(&g.size);
+        add(n.body);
+      }
+    }
+  }
+};
+
+class Mutator {
+ public:
+  explicit Mutator(uint64_t seed) : random_(seed) {}
+  int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
+
+  void change(Program& p) {
+    Fields f(p);
+    switch (below(8)) {
+      case 0:
+      case 1:
+      case 2: {
+        int64_t& n = *f.numbers[below(static_cast<int64_t>(f.numbers.size()))];
+        const int64_t odd[] = {0, 1, -1, 2, n + 1, n - 1, n / 2, n ^ 64, INT64_MAX, INT64_MIN, int64_t{1} << 40, 65536};
+        const int64_t value = odd[below(below(4) ? 8 : 12)];
+        n = below(2) ? value : (n > INT64_MAX / 4 || n < INT64_MIN / 4 ? 0 : n * 2);
+        break;
+      }
+      case 3:
+      case 4: {
+        int32_t& id = *f.ids[below(static_cast<int64_t>(f.ids.size()))];
+        id = static_cast<int32_t>(below(6) ? id + below(3) - 1 : below(40) - 2);
+        break;
+      }
+      case 5: {
+        bool& flag = *f.flags[below(static_cast<int64_t>(f.flags.size()))];
+        flag = !flag;
+        break;
+      }
+      case 6: {
+        IntExpr& a = *f.expressions[below(static_cast<int64_t>(f.expressions.size()))];
+        const IntExpr b = *f.expressions[below(static_cast<int64_t>(f.expressions.size()))];
+        const auto op = static_cast<IntExpr::Op>(static_cast<int>(IntExpr::Op::add) + below(5));
+        a = below(2) ? b : IntExpr::binary(op, IntExpr(a), b);
+        break;
+      }
+      default: {
+        Block& block = *f.blocks[below(static_cast<int64_t>(f.blocks.size()))];
+        if (block.empty()) break;
+        const int64_t at = below(static_cast<int64_t>(block.size()));
+        if (std::holds_alternative<Step>(block[at].node)) {
+          if (below(2))
+            block.erase(block.begin() + at);
+          else
+            std::swap(block[at], block[below(static_cast<int64_t>(block.size()))]);
+        }
+      }
+    }
+  }
+  /// The program's symbols again equal the formals of its kernels.
+  static void bind(Program& p) {
+    for (const Call& c : p.calls)
+      for (size_t f = 0; f < c.symbols.size(); ++f) {
+        Symbol& s = p.symbols[c.symbols[f]];
+        s.view = p.kernels[c.kernel].formals[f].view;
+      }
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+/// Runs all instances of a kernel on all cores, without data, for one value of each scalar.
+class Trial {
+ public:
+  Trial(const Kernel& kernel, bool high) : k_(kernel) {
+    for (auto* v : {&values_.start, &values_.size, &values_.trip}) v->resize(k_.ranges.size());
+    for (const Scalar& s : k_.scalars) values_.scalar.push_back(Interval::point(s.is_float ? 0 : static_cast<int64_t>(high ? s.hi : s.lo)));
+  }
+  void run() {
+    writers_.resize(k_.formals.size());
+    for (const Nest& nest : k_.nests) {
+      int cores = 1;
+      for (const GridDim& g : nest.grid) cores *= g.size;
+      values_.coordinate.resize(nest.grid.size());
+      for (core_ = 0; core_ < cores && budget_ > 0; ++core_) {
+        int rest = core_;
+        for (size_t g = nest.grid.size(); g-- > 0; rest /= nest.grid[g].size) values_.coordinate[g] = Interval::point(rest % nest.grid[g].size);
+        block(nest.body);
+      }
+    }
+  }
+
+ private:
+  int64_t at(const IntExpr& e) const {
+    const Interval v = evaluate(e, values_);
+    EXPECT_TRUE(v.is_point());
+    return v.lo;
+  }
+  void set(Id id, int64_t trip, int64_t start, int64_t hi) {
+    values_.trip[id] = Interval::point(trip);
+    values_.start[id] = Interval::point(start);
+    values_.size[id] = Interval::point(std::clamp<int64_t>(hi - start, 0, k_.ranges[id].by));
+  }
+  void block(const Block& b) {
+    for (const Stmt& s : b) {
+      if (budget_ <= 0) return;
+      if (const auto* c = std::get_if<CoreRange>(&s.node)) {
+        const Range& r = k_.ranges[c->range];
+        set(c->range, 0, at(r.lo) + r.by * values_.coordinate[r.grid].lo, at(r.hi));
+      } else if (const auto* f = std::get_if<For>(&s.node)) {
+        const Range& r = k_.ranges[f->range];
+        const int64_t lo = at(r.lo), hi = at(r.hi);
+        int64_t trips = ceil_div(std::max<int64_t>(0, hi - lo), r.by);
+        if (r.uniform && r.parent != none) trips = ceil_div(k_.ranges[r.parent].by, r.by);
+        EXPECT_LE(trips, 65535);
+        for (int64_t t = 0; t < trips && budget_ > 0; ++t) {
+          set(f->range, t, lo + t * r.by, hi);
+          block(f->body);
+        }
+      } else if (const auto* i = std::get_if<If>(&s.node)) {
+        bool holds = true;
+        for (const Compare& c : i->condition) {
+          const int64_t x = at(c.a), y = at(c.b);
+          const bool results[] = {x == y, x != y, x < y, x <= y, x > y, x >= y};
+          holds = holds && results[static_cast<int>(c.op)];
+        }
+        if (holds) block(i->body);
+      } else if (const auto* step = std::get_if<Step>(&s.node)) {
+        --budget_;
+        for (const verifier::Use& u : verifier::uses_of(*step)) check(*u.ref);
+        if (const auto* st = std::get_if<Store>(&step->op)) store(*st);
+      }
+    }
+  }
+  void check(const BufRef& ref) {
+    for (size_t d = 0; d < ref.box.size(); ++d) {
+      if (ref.box[d].kind != BufDim::Kind::box) continue;
+      const int64_t first = at(ref.box[d].first), size = at(ref.box[d].size);
+      EXPECT_GE(size, 0);
+      if (size > 0) {
+        EXPECT_GE(first, 0);
+        EXPECT_LE(first + size, k_.buffers[ref.buffer].shape[d]);
+      }
+    }
+  }
+  void store(const Store& s) {
+    const Symbol& symbol = k_.formals[s.to.symbol];
+    if (s.where_entry != none) return;
+    layout::Box box;
+    for (size_t d = 0; d < s.to.entries.size(); ++d) {
+      const Entry& e = s.to.entries[d];
+      if (e.kind != Entry::Kind::affine) return;
+      int64_t first = at(e.base), size = at(e.extent);
+      while (size > 0 && first < 0) first += e.step, --size;
+      while (size > 0 && first + e.step * (size - 1) >= symbol.view.sizes[d]) --size;
+      if (size <= 0) return;
+      box.start.push_back(first), box.size.push_back(size), box.step.push_back(e.step);
+    }
+    const layout::Access access(symbol.view, symbol.geometry);
+    access.for_each_run(box, [&](const layout::Run& run) {
+      --budget_;
+      const auto [it, added] = writers_[s.to.symbol].try_emplace(run.device_element / base::elements_per_stick(symbol.format), core_);
+      EXPECT_TRUE(added || it->second == core_) << "two cores write a stick of " << symbol.name;
+    });
+  }
+
+  const Kernel& k_;
+  LeafValues values_;
+  std::vector<std::map<int64_t, int>> writers_;
+  int core_ = 0;
+  int64_t budget_ = 20000;
+};
+
+TEST(VerifyFuzz, WhatIsAcceptedKeepsItsPromises) {
+  const char* env = std::getenv("SPYRE_FUZZ_SEED");
+  const uint64_t seed = env ? std::strtoull(env, nullptr, 10) : 20240612;
+  const char* rounds_env = std::getenv("SPYRE_FUZZ_ROUNDS");
+  const int rounds = rounds_env ? std::atoi(rounds_env) : 300;
+  int accepted = 0, total = 0;
+  for (const char* name : example_names) {
+    const Program original = assemble(example_text(name));
+    for (int round = 0; round < rounds; ++round) {
+      Mutator mutator(seed + static_cast<uint64_t>(round) * 7919);
+      Program p = original;
+      const int64_t changes = 1 + mutator.below(3);
+      for (int64_t i = 0; i < changes; ++i) mutator.change(p);
+      Mutator::bind(p);
+      SCOPED_TRACE(fmt::format("{} seed {} round {}", name, seed, round));
+      ++total;
+      if (!verdict(p).empty()) continue;
+      ++accepted;
+      if (round % 4 == 0)
+        for (const Kernel& k : p.kernels)
+          for (bool high : {false, true}) Trial(k, high).run();
+      if (testing::Test::HasFailure()) FAIL() << print(p);
+    }
+  }
+  EXPECT_GT(accepted, total / 50);  // else nothing was tried
+  EXPECT_LT(accepted, total * 9 / 10);
+}
+
+}  // namespace
+}  // namespace spyre::program
