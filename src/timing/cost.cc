@@ -1,6 +1,7 @@
 #include "timing/cost.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "timing/affine.h"
@@ -65,13 +66,21 @@ class Sfp {
       seen_.push_back(&ref);
       lx_bytes_ += lx_box_bytes(box, format(ref));
     }
-    wide_ = wide_ || base::format_bytes(format(ref)) > 2;
+    widen(ref);
     return box;
   }
   Extents write(const BufRef& ref) {
+    Extents box = state(ref);
+    widen(ref);
+    return box;
+  }
+  /// What is read or written from here on does not change how many lanes a vector has: the state of a reduction is wide, its
+  /// values need not be.
+  void fix_width() { fixed_ = true; }
+  /// One way through the port.
+  Extents state(const BufRef& ref) {
     Extents box = box_sizes(ref, sizes_);
     lx_bytes_ += lx_box_bytes(box, format(ref));
-    wide_ = wide_ || base::format_bytes(format(ref)) > 2;
     return box;
   }
   /// Widest width of an expression's operands must be known before cycles are counted.
@@ -114,12 +123,13 @@ class Sfp {
   }
 
  private:
+  void widen(const BufRef& ref) { wide_ = wide_ || (!fixed_ && base::format_bytes(format(ref)) > 2); }
   base::Format format(const BufRef& ref) const { return sizes_.kernel.buffers[ref.buffer].format; }
 
   const Sizes& sizes_;
   const device::Description& d_;
   std::vector<const BufRef*> seen_;
-  bool wide_ = false;
+  bool wide_ = false, fixed_ = false;
   int64_t lx_bytes_ = 0, lane_sticks_ = 0;
   double vector_cycles_ = 0;
 };
@@ -186,11 +196,12 @@ class Pricer {
   Cost operator()(const program::Reduce& s) const {
     Sfp sfp(sizes_, d_);
     sfp.look(s.value);
+    sfp.fix_width();
     for (const VecExpr& e : s.init) sfp.look(e);
     Extents state;
     for (const BufRef& ref : s.state) {
-      sfp.read(ref);
-      state = sfp.write(ref);
+      sfp.state(ref);
+      state = sfp.state(ref);
     }
     const Extents box = sfp.count(s.value, value_box(s.value, state));
     if (numel(box) == 0) return {};
@@ -274,9 +285,9 @@ class Pricer {
     if (numel(box) == 0) return {};
     const int64_t bytes = lx_box_bytes(box, format_of(s.acc));
     Cost c = port(Unit::psum, 2 * bytes);
-    const int64_t others = sizes_.nest.grid.at(s.grid).size - 1, stride = grid_stride(sizes_.nest, s.grid);
-    c.unit_ps = std::max(c.unit_ps, psum_ps(bytes, (s.to_all ? 2 : 1) * others, stride, d_)) + overhead();
-    c.link_bytes = bytes * others;
+    const int64_t group = sizes_.nest.grid.at(s.grid).size, stride = grid_stride(sizes_.nest, s.grid);
+    c.unit_ps = std::max(c.unit_ps, (s.to_all ? 2 : 1) * psum_ps(bytes, group, stride, d_)) + overhead();
+    c.link_bytes = bytes * std::bit_width(static_cast<uint64_t>(group - 1));
     return c;
   }
 

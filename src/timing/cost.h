@@ -39,6 +39,7 @@ struct Sizes {
   base::FunctionRef<bool(program::Id range, int core, int64_t& start, int64_t& size)> slice;
   double copies = 1;               ///< cores, or for a shared load groups, that do the same with other data at the same time
   int64_t neighbour_bytes = 0;     ///< device bytes between this core's first element and its neighbour's; 0 = same or unknown
+  int64_t reach_bytes = 0;         ///< from the core's first to its last start of this access, over all trips
   double read_extra_ns_per_byte = 0, write_extra_ns_per_byte = 0;  ///< turnaround, reuse
 };
 

@@ -44,6 +44,17 @@ Values KernelModel::values(int nest, int core) const {
   return v;
 }
 
+Values KernelModel::last_values(int nest, int core) const {
+  Values v = values(nest, core);
+  for (const Id r : core_ranges_[nest]) enter_core_range(r, v);
+  for (const LoopModel& loop : loops_) {
+    if (loop.nest != nest) continue;
+    v.trip[loop.range] = std::max<int64_t>(trips(loop, v) - 1, 0);
+    v.size[loop.range] = kernel_.ranges[loop.range].by;
+  }
+  return v;
+}
+
 void KernelModel::enter_core_range(Id range, Values& v) const {
   const program::Range& r = kernel_.ranges[range];
   v.size[range] = std::clamp<int64_t>(expressions_.value(extents_[range], v) - r.by * v.coordinate[r.grid], 0, r.by);

@@ -85,6 +85,8 @@ class KernelModel {
 
   /// Values of a core before its first step: coordinates of nest `nest` and scalars.
   Values values(int nest, int core) const;
+  /// The same in the last trip of every loop of the nest.
+  Values last_values(int nest, int core) const;
   /// Sets values.size of a core range for values.coordinate.
   void enter_core_range(Id range, Values& values) const;
   /// Start and size of a core range on a core; false when that core is not in the range's nest.

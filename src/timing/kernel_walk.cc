@@ -111,7 +111,7 @@ class TraceListener : public WindowListener {
 class Prices {
  public:
   Prices(const KernelModel& model, const KernelWalkOptions& options, bool turnaround_on_reads, int core)
-      : model_(model), options_(options), turnaround_on_reads_(turnaround_on_reads), copies_(model.copies(core)),
+      : model_(model), options_(options), turnaround_on_reads_(turnaround_on_reads), core_(core), copies_(model.copies(core)),
         known_(model.steps().size()), expressions_(model.expressions()) {}
 
   const Cost& of(int index, const Values& values, double part) {
@@ -159,39 +159,40 @@ class Prices {
     double read = turnaround_on_reads_ ? d.turnaround_ns_per_byte : 0;
     const double write = turnaround_on_reads_ ? 0 : d.turnaround_ns_per_byte;
     if (s.memory && options_.reused.at(s.memory->symbol)) read += d.raw_reuse_ns_per_byte;
-    const Sizes sizes{model_.kernel(), model_.kernel().nests[s.nest], value, access, slice, std::max(copies, 1.0),
-                      s.memory ? neighbour(s, values) : 0, read, write};
+    Sizes sizes{model_.kernel(), model_.kernel().nests[s.nest], value, access, slice, std::max(copies, 1.0), 0, 0, read, write};
+    if (s.memory) place_cores(s, values, sizes);
     return cost(*s.step, sizes, d);
   }
 
-  /// Device bytes between this core's start and that of the next core along the fastest grid dimension that moves it.
-  int64_t neighbour(const StepModel& s, const Values& values) const {
+  /// How far apart the starts of this core and of the next one along the fastest grid dimension that moves them are, and
+  /// how far this core's own starts reach.
+  void place_cores(const StepModel& s, const Values& values, Sizes& sizes) const {
     const layout::Access& access = model_.access(s.memory->symbol);
     const auto& view = access.view().sizes;
     for (const int64_t size : view) {
-      if (size <= 0) return 0;
+      if (size <= 0) return;
     }
     const auto place = [&](const Values& v) {
       std::vector<int64_t> index;
       for (size_t i = 0; i < s.bases.size(); ++i) {
         index.push_back(std::clamp<int64_t>(model_.expressions().value(s.bases[i], v), 0, view[i] - 1));
       }
-      return access.device_element(index);
+      return access.device_element(index) * base::format_bytes(access.geometry().format);
     };
     const auto& grid = model_.kernel().nests[s.nest].grid;
-    for (size_t g = grid.size(); g-- > 0;) {
+    for (size_t g = grid.size(); g-- > 0 && sizes.neighbour_bytes == 0;) {
       if (grid[g].size < 2 || static_cast<Id>(g) == s.share) continue;
       Values other = values;
       other.coordinate[g] += other.coordinate[g] + 1 < grid[g].size ? 1 : -1;
-      const int64_t distance = std::abs(place(other) - place(values));
-      if (distance > 0) return distance * base::format_bytes(access.geometry().format);
+      sizes.neighbour_bytes = std::abs(place(other) - place(values));
     }
-    return 0;
+    sizes.reach_bytes = std::abs(place(model_.last_values(s.nest, core_)) - place(model_.values(s.nest, core_)));
   }
 
   const KernelModel& model_;
   const KernelWalkOptions& options_;
   bool turnaround_on_reads_;
+  int core_;
   std::vector<std::vector<double>> copies_;
   std::vector<Known> known_;
   std::vector<int64_t> key_;

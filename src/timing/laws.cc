@@ -1,6 +1,7 @@
 #include "timing/laws.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace spyre::timing {
@@ -61,9 +62,9 @@ int64_t ring_ps(double link_bytes, int64_t hops, const device::Description& d) {
   return cycles_ps(link_bytes / d.ring_bytes_per_cycle + static_cast<double>(hops) * d.ring_hop_cycles, d.ring_ghz);
 }
 
-int64_t psum_ps(int64_t bytes, int64_t hops, int64_t shared, const device::Description& d) {
-  const double per_hop = static_cast<double>(bytes * shared) / d.psum_bytes_per_cycle;
-  return cycles_ps(static_cast<double>(hops) * per_hop, d.core_ghz);
+int64_t psum_ps(int64_t bytes, int64_t group, int64_t shared, const device::Description& d) {
+  const double one = static_cast<double>(bytes * shared) / d.psum_bytes_per_cycle;
+  return cycles_ps(std::bit_width(static_cast<uint64_t>(group - 1)) * one, d.core_ghz);
 }
 
 }  // namespace spyre::timing

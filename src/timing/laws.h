@@ -47,7 +47,8 @@ MemoryTime memory_time(const MemoryWork& w, const device::Description& d);
 
 /// Data ring: bytes on the fullest link and direction, and the longest way in hops.
 int64_t ring_ps(double link_bytes, int64_t hops, const device::Description& d);
-/// Partial sums: `hops` hops in turn, each of `bytes` (f32), over links that carry `shared` such streams at a time.
-int64_t psum_ps(int64_t bytes, int64_t hops, int64_t shared, const device::Description& d);
+/// Partial sums of `group` cores, `bytes` (f32) each: pairs, then pairs of pairs, so ceil(log2(group)) transfers in turn, over
+/// links that carry `shared` such streams at a time.
+int64_t psum_ps(int64_t bytes, int64_t group, int64_t shared, const device::Description& d);
 
 }  // namespace spyre::timing

@@ -103,8 +103,9 @@ Cost transfer(const Reach& r, int64_t lx_bytes, bool write, bool read_too, bool 
   w.copies = sizes.copies;
   w.multicast = multicast;
   w.requests = r.requests * (read_too ? 2 : 1);
-  // Interleaved: the neighbour starts within this core's reach. Contiguous parts, each core its own, do not collide.
-  if (sizes.neighbour_bytes > 0 && sizes.neighbour_bytes < r.extent_bytes) w.row_split_bytes = sizes.neighbour_bytes;
+  // Interleaved: the neighbour starts within this core's reach. Contiguous parts, each core its own, do not collide; what is
+  // multicast is bound by its number of streams.
+  if (!multicast && sizes.neighbour_bytes > 0 && sizes.neighbour_bytes < sizes.reach_bytes + r.extent_bytes) w.row_split_bytes = sizes.neighbour_bytes;
   w.extra_ns_per_byte = write ? sizes.write_extra_ns_per_byte : sizes.read_extra_ns_per_byte;
   const MemoryTime t = memory_time(w, d);
   c.memory_bytes = (w.core_bytes + group - 1) / group;

@@ -187,11 +187,11 @@ TEST(Walk, DeepNestsOfEqualTripsAreJumped) {
 TEST(Walk, WhatIsNeitherPeriodicNorShortIsEstimated) {
   // Each trip of i has one more trip of j, as a causal mask makes it.
   const program::Program p = kernel(16, 64, 1,
-      "grid(a:1) { core m in 0..16 by 16 on a buf e f32[64,64] x1 for i in 0..30000 by 1 { for j in 0..i.trip + 1 by 1 {"
+      "grid(a:1) { core m in 0..16 by 16 on a buf e f32[64,64] x1 for i in 0..65000 by 1 { for j in 0..i.trip + 1 by 1 {"
       " sfp e = e * 2 } } }");
   const KernelTime fast = timed(p).calls[0];
   EXPECT_TRUE(fast.estimated);
-  const double instances = 30000.0 * 30001 / 2;
+  const double instances = 65000.0 * 65001 / 2;
   const auto one = static_cast<double>(timed(kernel(16, 64, 1,
       "grid(a:1) { core m in 0..16 by 16 on a buf e f32[64,64] x1 for k in 0..1000 by 1 { sfp e = e * 2 } }")).total_ps) / 1000;
   EXPECT_NEAR(static_cast<double>(fast.duration_ps), instances * one, 0.05 * instances * one);
