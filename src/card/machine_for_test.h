@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
 #include "card/card.h"
 #include "card/elements.h"
@@ -138,6 +139,24 @@ class Machine {
   std::vector<uint64_t> addresses_;
   timing::ScalarValues scalars_;
 };
+
+/// The text of a program of one kernel: formals as `x: in f32 [5,77]`, scalars as `a: f32 in 0..1`, and the nest's statements.
+inline std::string one_kernel(const std::vector<std::string>& formals, const std::string& grid, const std::string& body,
+                              const std::vector<std::string>& scalars = {}) {
+  std::string syms, list, call, tail, call_tail;
+  for (const auto& f : formals) {
+    syms += "sym " + f + "\n";
+    list += (list.empty() ? "" : ", ") + f;
+    call += (call.empty() ? "" : ", ") + f.substr(0, f.find(':'));
+  }
+  for (const auto& s : scalars) {
+    syms += "scalar " + s + "\n";
+    tail += (tail.empty() ? "; " : ", ") + s;
+    call_tail += (call_tail.empty() ? "; " : ", ") + s.substr(0, s.find(':'));
+  }
+  return syms + "loc 0 \"aten.test\" \"test.py:7\"\nkernel k(" + list + tail + ") cores 32 {\n  grid(" + grid + ") {\n" + body +
+         "\n  }\n}\ncall k(" + call + call_tail + ") @loc(0)\n";
+}
 
 /// Reproducible values in [-1, 1).
 inline std::function<double(int64_t)> noise(uint64_t seed) {

@@ -247,7 +247,7 @@ constexpr int64_t register_bytes = strip_lanes * 4 + 128;
 }  // namespace
 
 VectorProgram::Run::Run(const VectorProgram& program, Core& core, const std::vector<View>& results)
-    : program_(program), core_(core), results_(results) {
+    : program_(program), core_(core) {
   for (int d = 0; d < program.rank_; ++d) sizes_[d] = program.sized_[d] ? INT64_MAX : 1;
   sources_.reserve(program.operands_.size());
   for (const Operand& o : program.operands_) {
@@ -266,36 +266,6 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, const std::vec
   }
 }
 
-void VectorProgram::Run::protect(Source& s) {
-  const int rank = program_.rank_;
-  for (const View& r : results_) {
-    if (r.buffer != s.view.buffer) continue;
-    bool same = r.data == s.view.data;
-    for (int d = 0; d < rank && same; ++d) {
-      const int e = d - (rank - r.rank);
-      if (sizes_[d] > 1) same = e >= 0 && r.stride[e] == s.stride[d];
-    }
-    if (same) continue;
-    const int64_t width = s.view.last_size(), bytes = base::format_bytes(s.view.format);
-    copies_.emplace_back(static_cast<size_t>(s.view.numel() * bytes));
-    std::byte* to = copies_.back().data();
-    const int64_t rows = s.view.rows(), step = s.view.stride[s.view.rank - 1];
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < width; ++j)
-        std::memcpy(to + (i * width + j) * bytes, s.view.row(i) + j * step * bytes, static_cast<size_t>(bytes));
-    s.view.data = to;
-    int64_t stride = 1;
-    for (int d = s.view.rank - 1; d >= 0; --d) {
-      s.view.stride[d] = stride;
-      stride *= s.view.size[d];
-      const int b = d + rank - s.view.rank;
-      s.stride[b] = s.view.single[d] ? 0 : s.view.stride[d];
-    }
-    s.unit = s.stride[rank - 1] == 1;
-    return;
-  }
-}
-
 void VectorProgram::Run::start() {
   const int rank = program_.rank_;
   cols_ = sizes_[rank - 1];
@@ -306,7 +276,6 @@ void VectorProgram::Run::start() {
   strip_rows_ = cols_ >= strip_lanes / 2 ? 1 : std::max<int64_t>(1, strip_lanes / cols_);
   for (Source& s : sources_) {
     if (core_.run->checker) check_read(s);
-    protect(s);
     // Rows follow each other without gaps when every leading dimension's stride is what a packed box would have.
     int64_t packed = cols_;
     s.dense = s.unit || cols_ == 1;

@@ -30,8 +30,8 @@ class VectorProgram {
   class Run {
    public:
     /// Resolves operands; the box gets the smallest size of those that are not 1 by their text (1 where there are none).
-    /// `results`: views that will be written while strips run, so that operands that see their bytes in another way are
-    /// copied first.
+    /// `results`: what will be written while strips run. The verifier sees to it that operands in the same buffers are at the
+    /// same lanes.
     Run(const VectorProgram& program, Core& core, const std::vector<View>& results);
     const std::array<int64_t, max_rank>& sizes() const { return sizes_; }
     /// Shrinks or sets a dimension of the box; before start().
@@ -60,7 +60,6 @@ class VectorProgram {
     const std::byte* at(const Source& s, int64_t row) const;
     void execute(int node, int64_t n, int64_t r, int64_t nr, int64_t c, int64_t nc);
     const void* argument(int node, Class consumer, int64_t nr, int64_t nc, host::Splat bit, host::Splat& splat);
-    void protect(Source& source);
     void check_read(const Source& source) const;
     void* reg(int number) const;
     void load(int node, int64_t r, int64_t nr, int64_t c, int64_t nc);
@@ -70,8 +69,6 @@ class VectorProgram {
     Core& core_;
     std::array<int64_t, max_rank> sizes_{};
     std::vector<Source> sources_;
-    std::vector<std::vector<std::byte>> copies_;
-    std::vector<View> results_;
     bool direct_ = true;
     int64_t rows_ = 1, cols_ = 1, strip_rows_ = 1, strip_cols_ = 1;
     std::byte* registers_ = nullptr;
