@@ -38,6 +38,7 @@ class Flow {
   explicit Flow(Context& context) : c_(context), state_(context.kernel.buffers.size()), depth_(state_.size()), branch_(state_.size()) {}
 
   void run() {
+    alive_ = c_.kernel.scope;
     for (size_t n = 0; n < c_.kernel.nests.size(); ++n) {
       c_.revisit_nest(static_cast<Id>(n));
       cores_ = 1;
@@ -51,10 +52,12 @@ class Flow {
 
  private:
   void block(const Block& statements) {
+    const size_t outside = alive_.size();
     for (const Stmt& statement : statements) {
       const auto& node = statement.node;
       if (const auto* declare = std::get_if<Declare>(&node)) {
         state_[declare->buffer] = Defined{};
+        alive_.push_back(declare->buffer);
         depth_[declare->buffer] = loops_.size();
         branch_[declare->buffer] = branches_;
       } else if (const auto* loop = std::get_if<For>(&node)) {
@@ -66,18 +69,26 @@ class Flow {
         run_step(*step);
       }
     }
+    alive_.resize(outside);
+  }
+
+  /// Of the buffers in scope, in the order of alive_.
+  State snapshot() const {
+    State s;
+    for (Id b : alive_) s.push_back(state_[b]);
+    return s;
   }
 
   void run_loop(const For& loop) {
-    const State before = state_;
+    const State before = snapshot();
     loops_.push_back(loop.range);
     block(loop.body);
     bool psum = false;
-    for (size_t b = 0; b < state_.size(); ++b) psum = psum || (depth_[b] < loops_.size() && state_[b].only_at_zero != before[b].only_at_zero);
+    for (size_t b = 0; b < before.size(); ++b) psum = psum || state_[alive_[b]].only_at_zero != before[b].only_at_zero;
     if (psum) block(loop.body);  // the second trip meets what the first left undefined
     loops_.pop_back();
     const RangeFacts& facts = c_.ranges[loop.range];
-    for (size_t b = 0; b < state_.size(); ++b) leave_loop(loop.range, facts, before[b], state_[b]);
+    for (size_t b = 0; b < before.size(); ++b) leave_loop(loop.range, facts, before[b], state_[alive_[b]]);
   }
 
   void leave_loop(Id range, const RangeFacts& facts, const Defined& before, Defined& after) {
@@ -138,7 +149,7 @@ class Flow {
   }
 
   void run_branch(const If& branch) {
-    const State before = state_;
+    const State before = snapshot();
     const DimMask zero_before = zero_;
     for (const Compare& compare : branch.condition) {
       if (compare.op != Compare::Op::eq) continue;
@@ -149,10 +160,11 @@ class Flow {
     block(branch.body);
     --branches_;
     zero_ = zero_before;
-    for (size_t b = 0; b < state_.size(); ++b) {
-      const DimMask undefined = state_[b].only_at_zero;
-      state_[b] = before[b];
-      state_[b].only_at_zero |= undefined;
+    for (size_t b = 0; b < before.size(); ++b) {
+      Defined& s = state_[alive_[b]];
+      const DimMask undefined = s.only_at_zero;
+      s = before[b];
+      s.only_at_zero |= undefined;
     }
   }
 
@@ -324,6 +336,7 @@ class Flow {
   static constexpr int64_t visit_limit = 1000000;
   Context& c_;
   State state_;
+  std::vector<Id> alive_;      ///< buffers in scope
   std::vector<size_t> depth_;  ///< by buffer: loops around its declaration
   std::vector<int> branch_;    ///< by buffer: `if`s around its declaration
   std::vector<Id> loops_;

@@ -288,6 +288,7 @@ TEST(VerifyFuzz, WhatIsAcceptedKeepsItsPromises) {
       if (testing::Test::HasFailure()) FAIL() << print(p);
     }
   }
+  RecordProperty("accepted", accepted);
   EXPECT_GT(accepted, total / 50);  // else nothing was tried
   EXPECT_LT(accepted, total * 9 / 10);
 }
