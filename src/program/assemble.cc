@@ -35,7 +35,8 @@ Assembler::Deeper::Deeper(Assembler& assembler, const Token& at) : assembler_(as
   }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- tokens
+// ----------------------------------------------------------------------------------------------------------------
+// tokens
 
 const Token& Assembler::peek(size_t ahead) const { return tokens_[std::min(position_ + ahead, tokens_.size() - 1)]; }
 
@@ -67,7 +68,8 @@ int64_t Assembler::integer(std::string_view what, int64_t lo, int64_t hi) {
   const Token token = peek();
   if (token.kind != Token::Kind::integer) fail_at(token, "expected {} (an integer), found {}", what, describe(token));
   next();
-  if (token.integer > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) fail_at(token, "{} is too large", token.text);
+  if (token.integer > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    fail_at(token, "{} is too large", token.text);
   const int64_t value = negative ? -static_cast<int64_t>(token.integer) : static_cast<int64_t>(token.integer);
   if (value < lo || value > hi) fail_at(token, "{} must lie in {}..{}, not {}", what, lo, hi, value);
   return value;
@@ -96,7 +98,8 @@ Token Assembler::new_name(std::string_view what) {
   if (token.kind != Token::Kind::name) fail_at(token, "expected {}, found {}", what, describe(token));
   if (!is_name(token.text)) {
     fail_at(token, "'{}' can't be {}: {}", token.text.substr(0, 60), what,
-            is_reserved(token.text) ? "the word is reserved" : fmt::format("names have at most {} characters", limits::name_length));
+            is_reserved(token.text) ? "the word is reserved"
+                                    : fmt::format("names have at most {} characters", limits::name_length));
   }
   return token;
 }
@@ -112,13 +115,16 @@ std::vector<int64_t> Assembler::sizes(std::string_view what, int64_t least) {
   return values;
 }
 
-Id Assembler::find(const Token& token, const std::unordered_map<std::string_view, Id>& names, std::string_view what) const {
+Id Assembler::find(const Token& token, const std::unordered_map<std::string_view, Id>& names,
+                   std::string_view what) const {
   const auto it = names.find(token.text);
-  if (token.kind != Token::Kind::name || it == names.end()) fail_at(token, "expected {}, found {}", what, describe(token));
+  if (token.kind != Token::Kind::name || it == names.end())
+    fail_at(token, "expected {}, found {}", what, describe(token));
   return it->second;
 }
 
-// ------------------------------------------------------------------------------------------------------- program section
+// ------------------------------------------------------------------------------------------------------- program
+// section
 
 Program Assembler::run() {
   while (peek().kind != Token::Kind::end) {
@@ -167,7 +173,8 @@ void Assembler::loc_line() {
   Loc loc;
   for (std::string* part : {&loc.op, &loc.source}) {
     const Token text = next();
-    if (text.kind != Token::Kind::string) fail_at(text, "expected loc {} \"op\" \"source\", found {}", id, describe(text));
+    if (text.kind != Token::Kind::string)
+      fail_at(text, "expected loc {} \"op\" \"source\", found {}", id, describe(text));
     *part = unescape(text);
   }
   program_.locs.push_back(std::move(loc));
@@ -257,8 +264,8 @@ void Assembler::call() {
       const Symbol& have = program_.symbols[c.symbols.back()];
       const Symbol& want = k.formals[c.symbols.size() - 1];
       if (have.format != want.format || have.view != want.view || have.geometry != want.geometry) {
-        fail_at(actual, "symbol {} differs from formal {} of {} in format, view or geometry: {} against {}", have.name, want.name,
-                k.name, symbol_text(have), symbol_text(want));
+        fail_at(actual, "symbol {} differs from formal {} of {} in format, view or geometry: {} against {}", have.name,
+                want.name, k.name, symbol_text(have), symbol_text(want));
       }
     } while (accept(","));
   }
@@ -292,7 +299,8 @@ Id Assembler::step_loc() {
     Loc loc;
     loc.op = unescape(next());
     expect(",");
-    if (peek().kind != Token::Kind::string) fail_at(peek(), "expected the source as a string, found {}", describe(peek()));
+    if (peek().kind != Token::Kind::string)
+      fail_at(peek(), "expected the source as a string, found {}", describe(peek()));
     loc.source = unescape(next());
     const auto it = std::find(program_.locs.begin(), program_.locs.end(), loc);
     id = static_cast<Id>(it - program_.locs.begin());
@@ -307,7 +315,8 @@ Id Assembler::step_loc() {
   return id;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- kernels
+// ----------------------------------------------------------------------------------------------------------------
+// kernels
 
 const Assembler::Name* Assembler::lookup(std::string_view text) const {
   const auto it = names_.find(text);
@@ -317,7 +326,8 @@ const Assembler::Name* Assembler::lookup(std::string_view text) const {
 void Assembler::declare(const Token& token, Name name) {
   if (!names_.emplace(token.text, name).second) {
     fail_at(token, "'{}' is already a {} here: names in scope must differ", token.text,
-            std::array{"formal", "scalar", "grid dimension", "range", "buffer"}[static_cast<size_t>(lookup(token.text)->kind)]);
+            std::array{"formal", "scalar", "grid dimension", "range",
+                       "buffer"}[static_cast<size_t>(lookup(token.text)->kind)]);
   }
   declared_.push_back(token.text);
   if (name.kind == Name::Kind::range) ranges_in_scope_.push_back(name.id);
@@ -342,7 +352,8 @@ Id Assembler::expect_range(std::string_view what) {
 Id Assembler::expect_grid() {
   const Token token = next();
   const Name* name = token.kind == Token::Kind::name ? lookup(token.text) : nullptr;
-  if (!name || name->kind != Name::Kind::grid) fail_at(token, "expected a grid dimension of this nest, found {}", describe(token));
+  if (!name || name->kind != Name::Kind::grid)
+    fail_at(token, "expected a grid dimension of this nest, found {}", describe(token));
   return name->id;
 }
 
@@ -544,7 +555,8 @@ void Assembler::condition(Condition& out) {
     const Name* name = peek().kind == Token::Kind::name ? lookup(peek().text) : nullptr;
     if (name && name->kind == Name::Kind::range && peek(1).is(".") && (peek(2).is("first") || peek(2).is("last"))) {
       const Token at = peek();
-      if (kernel_->ranges[name->id].is_core) fail_at(at, "{} is a core range, only a loop has a first and a last trip", at.text);
+      if (kernel_->ranges[name->id].is_core)
+        fail_at(at, "{} is a core range, only a loop has a first and a last trip", at.text);
       out.push_back(peek(2).is("first") ? first_trip(name->id) : last_trip(name->id, *kernel_));
       next(), next(), next();
       continue;
@@ -554,7 +566,8 @@ void Assembler::condition(Condition& out) {
     constexpr std::string_view ops[] = {"==", "!=", "<", "<=", ">", ">="};
     const Token op = next();
     const auto it = std::find(std::begin(ops), std::end(ops), op.text);
-    if (op.kind != Token::Kind::symbol || it == std::end(ops)) fail_at(op, "expected a comparison, found {}", describe(op));
+    if (op.kind != Token::Kind::symbol || it == std::end(ops))
+      fail_at(op, "expected a comparison, found {}", describe(op));
     compare.op = static_cast<Compare::Op>(it - std::begin(ops));
     compare.b = int_expr();
     out.push_back(std::move(compare));

@@ -9,7 +9,8 @@ namespace spyre::program {
 
 using IOp = IntExpr::Op;
 
-// ---------------------------------------------------------------------------------------------------- integer expressions
+// ---------------------------------------------------------------------------------------------------- integer
+// expressions
 
 IntExpr Assembler::int_expr() {
   bare_ranges_.clear();
@@ -104,12 +105,14 @@ Assembler::Int Assembler::int_name() {
     case Name::Kind::range:
       break;
     case Name::Kind::buffer:
-      fail_at(token, "{} is a buffer: data selects lanes (predicates) or addresses (ix in R), it does not steer", token.text);
+      fail_at(token, "{} is a buffer: data selects lanes (predicates) or addresses (ix in R), it does not steer",
+              token.text);
     case Name::Kind::formal:
       fail_at(token, "{} is a symbol, expected a range, a grid coordinate or an i32 scalar", token.text);
   }
   if (!accept(".")) {
-    if (std::find(bare_ranges_.begin(), bare_ranges_.end(), name->id) == bare_ranges_.end()) bare_ranges_.push_back(name->id);
+    if (std::find(bare_ranges_.begin(), bare_ranges_.end(), name->id) == bare_ranges_.end())
+      bare_ranges_.push_back(name->id);
     return {IntExpr::leaf(IOp::start, name->id), 1};
   }
   const Token part = next();
@@ -138,7 +141,8 @@ void Assembler::int_bounds(IntExpr& lo, IntExpr& hi) {
   hi = int_expr();
 }
 
-// ---------------------------------------------------------------------------------------------------------------- operands
+// ----------------------------------------------------------------------------------------------------------------
+// operands
 
 BufRef Assembler::operand() {
   const Token token = next();
@@ -189,7 +193,8 @@ BufDim Assembler::position(Id buffer) {
   return dim;
 }
 
-// --------------------------------------------------------------------------------------------------------- memory accesses
+// --------------------------------------------------------------------------------------------------------- memory
+// accesses
 
 OnOutside Assembler::outside() {
   if (accept("skip")) return OnOutside::skip;
@@ -201,7 +206,8 @@ OnOutside Assembler::outside() {
 MemRef Assembler::access(Store* store) {
   const Token token = next();
   const Name* name = token.kind == Token::Kind::name ? lookup(token.text) : nullptr;
-  if (!name || name->kind != Name::Kind::formal) fail_at(token, "expected a symbol of the kernel, found {}", describe(token));
+  if (!name || name->kind != Name::Kind::formal)
+    fail_at(token, "expected a symbol of the kernel, found {}", describe(token));
   MemRef ref;
   ref.symbol = name->id;
   if (accept("[")) {
@@ -210,7 +216,8 @@ MemRef Assembler::access(Store* store) {
         ref.entries.push_back(entry());
         if (store && accept("where")) {
           if (store->where_entry != none) fail_at(token, "a store has one 'where'");
-          if (ref.entries.back().kind == Entry::Kind::indexed) fail_at(token, "'where' belongs to an entry that is a range");
+          if (ref.entries.back().kind == Entry::Kind::indexed)
+            fail_at(token, "'where' belongs to an entry that is a range");
           store->where_entry = static_cast<Id>(ref.entries.size() - 1);
           store->where_index = operand();
           expect("in");

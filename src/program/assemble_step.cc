@@ -34,7 +34,8 @@ Step Assembler::step() {
     expect("over");
     s.op = Fence{expect_grid()};
   } else {
-    fail_at(at, "expected a statement (buf core for if ld st pt sfp mv ring psum fence barrier) or '}}', found {}", describe(at));
+    fail_at(at, "expected a statement (buf core for if ld st pt sfp mv ring psum fence barrier) or '}}', found {}",
+            describe(at));
   }
   s.loc = step_loc();
   return s;
@@ -143,7 +144,8 @@ Op Assembler::reduce() {
     ++values;
   }
   if (values != 1 && values != states + 1) {
-    fail_at(name, "{} takes the value, or {} initial state(s) and the value; found {} expressions", name.text, states, values);
+    fail_at(name, "{} takes the value, or {} initial state(s) and the value; found {} expressions", name.text, states,
+            values);
   }
   position_ = start;
   for (size_t i = 0; i + 1 < values; ++i) {
@@ -176,7 +178,8 @@ Op Assembler::scan() {
   s.value = value_of(type, false);
   expect(",");
   const Token again = peek();
-  if (operand() != s.carry) fail_at(again, "the second argument must be the carry {}", kernel_->buffers[s.carry.buffer].name);
+  if (operand() != s.carry)
+    fail_at(again, "the second argument must be the carry {}", kernel_->buffers[s.carry.buffer].name);
   expect(")");
   return s;
 }

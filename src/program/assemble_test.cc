@@ -15,7 +15,8 @@ using IOp = IntExpr::Op;
 /// A kernel around statements: symbols x [256,256] and ids [64], grid a:4, core range m by 64 on a, loop k in m by 16.
 std::string around(const std::string& statements) {
   return "kernel t(x: in f32 [256,256], ids: in i32 [64]; len: i32 in 0..256, s: f32 in 0..1) cores 4 {\n"
-         "grid(a:4) { core m in 0..256 by 64 on a for k in m by 16 {\n" + statements + "\n} } }";
+         "grid(a:4) { core m in 0..256 by 64 on a for k in m by 16 {\n" +
+         statements + "\n} } }";
 }
 
 const Block& loop_body(const Program& p) { return std::get<For>(p.kernels.at(0).nests.at(0).body.at(1).node).body; }
@@ -36,26 +37,30 @@ TEST(Assemble, ARangeAsAnEntryMakesStartAndSize) {
   const Entry& affine = op_at<Load>(p, 2).from.entries[0];
   EXPECT_EQ(affine.step, 2);
   EXPECT_EQ(affine.extent, size(1));
-  EXPECT_EQ(affine.base, IntExpr::binary(IOp::sub,
-                                         IntExpr::binary(IOp::add, IntExpr::binary(IOp::mul, IntExpr::of(2), start(1)), start(0)),
-                                         IntExpr::of(1)));
+  EXPECT_EQ(affine.base,
+            IntExpr::binary(IOp::sub,
+                            IntExpr::binary(IOp::add, IntExpr::binary(IOp::mul, IntExpr::of(2), start(1)), start(0)),
+                            IntExpr::of(1)));
 }
 
 TEST(Assemble, APointOfARangeThatMayBeEmptyIsEmptyWithIt) {
   const Program p = assemble(
-      "kernel t(x: in f32 [8,8,64]) cores 4 { grid(a:4) { core h in 0..3 by 1 on a core g in 0..3 by 1 on a buf t f32[1,16]"
+      "kernel t(x: in f32 [8,8,64]) cores 4 { grid(a:4) { core h in 0..3 by 1 on a core g in 0..3 by 1 on a buf t "
+      "f32[1,16]"
       " for k in 0..64 by 16 { ld t = x[h, 2*h + g, k] ld t = x[h div 2, 3, 16*h + k] } } }");
   const auto& body = std::get<For>(p.kernels[0].nests[0].body[3].node).body;
   const auto entries = [&](size_t i) { return std::get<Load>(std::get<Step>(body[i].node).op).from.entries; };
   EXPECT_EQ(entries(0)[0].extent, size(0));
   EXPECT_EQ(entries(0)[1].extent, IntExpr::binary(IOp::min, size(0), size(1)));
   EXPECT_EQ(entries(1)[0].extent, size(0));
-  EXPECT_EQ(entries(1)[2].extent, IntExpr::binary(IOp::min, size(2), IntExpr::binary(IOp::mul, IntExpr::of(16), size(0))));
+  EXPECT_EQ(entries(1)[2].extent,
+            IntExpr::binary(IOp::min, size(2), IntExpr::binary(IOp::mul, IntExpr::of(16), size(0))));
 }
 
 TEST(Assemble, ABufferPositionCountsFromTheInnermostRangeAroundItsDeclaration) {
   const Program p = assemble(
-      "kernel t(x: in f32 [256]) cores 4 { buf all f32[1,256] grid(a:4) { core m in 5..256 by 64 on a buf part f32[1,64]"
+      "kernel t(x: in f32 [256]) cores 4 { buf all f32[1,256] grid(a:4) { core m in 5..256 by 64 on a buf part "
+      "f32[1,64]"
       " for k in m by 16 { buf tile f32[1,16] sfp tile[_, k] = all[_, k] sfp part[_, k] = tile for j in 3..9 by 2 {"
       " sfp tile[_, j] = 0 } } } }");
   const auto& body = std::get<For>(p.kernels[0].nests[0].body[2].node).body;
@@ -78,7 +83,8 @@ TEST(Assemble, FirstAndLastAreComparisons) {
 }
 
 TEST(Assemble, SymbolsOfOneShapeAndDefaultGeometryNeedNothingElse) {
-  const Program p = assemble("sym a: in dl16 [8,100] sym b: temp f32 [100] strides [1] sym t: in dl16 [100,8] strides [1,100] of [8,100]");
+  const Program p = assemble(
+      "sym a: in dl16 [8,100] sym b: temp f32 [100] strides [1] sym t: in dl16 [100,8] strides [1,100] of [8,100]");
   EXPECT_EQ(p.symbols[0].view, layout::HostView::contiguous({8, 100}));
   EXPECT_EQ(p.symbols[0].geometry, layout::default_placement({8, 100}, {100, 1}, base::HostType::f16, false).geometry);
   EXPECT_EQ(p.symbols[2].geometry, p.symbols[0].geometry);
@@ -86,15 +92,17 @@ TEST(Assemble, SymbolsOfOneShapeAndDefaultGeometryNeedNothingElse) {
 }
 
 TEST(Assemble, InlineLocsJoinTheTableOnce) {
-  const Program p = assemble(around("fence @loc(\"a\", \"b:1\") fence @loc(\"c\", \"d:1\") fence @loc(\"a\", \"b:1\") fence"));
+  const Program p =
+      assemble(around("fence @loc(\"a\", \"b:1\") fence @loc(\"c\", \"d:1\") fence @loc(\"a\", \"b:1\") fence"));
   ASSERT_EQ(p.locs.size(), 2u);
   EXPECT_EQ(std::get<Step>(loop_body(p)[2].node).loc, 0);
   EXPECT_EQ(std::get<Step>(loop_body(p)[3].node).loc, none);
 }
 
 TEST(Assemble, StepsKnowTheirUnitAndCollective) {
-  const Program p = assemble(around("buf t f32[16,256] ld t = x[k, 0..256] share(a) psum t over a to all sfp.mm t = t * t pt t = t * t"
-                                    " ring.shift t = t over a by 1 barrier over a mv t = t fence"));
+  const Program p = assemble(
+      around("buf t f32[16,256] ld t = x[k, 0..256] share(a) psum t over a to all sfp.mm t = t * t pt t = t * t"
+             " ring.shift t = t over a by 1 barrier over a mv t = t fence"));
   const Unit units[] = {Unit::ld, Unit::psum, Unit::sfp, Unit::pt, Unit::ring, Unit::sync, Unit::mv, Unit::sync};
   const Id groups[] = {0, 0, none, none, 0, 0, none, none};
   for (size_t i = 0; i < std::size(units); ++i) {
@@ -104,7 +112,8 @@ TEST(Assemble, StepsKnowTheirUnitAndCollective) {
   }
 }
 
-// ------------------------------------------------------------------------------------------------------------------ errors
+// ------------------------------------------------------------------------------------------------------------------
+// errors
 
 void expect_error(const std::string& text, const std::string& place, const std::string& words) {
   try {
@@ -209,9 +218,9 @@ TEST(AssembleError, HostileNestingIsAnErrorAndNotAStackOverflow) {
   std::string choices, lengths;
   for (int i = 0; i < 100'000; ++i) choices += "f < 1 ? f : ";
   for (int i = 0; i < 100'000; ++i) lengths += "len + ";
-  for (const std::string& text : {"sfp f = " + open, "sfp f = " + minus + "f", "sfp f = " + no + "f", blocks, "sfp f = " + macros + "f",
-                                  "sfp f = " + sums, "sfp f = " + choices + "f", "if " + lengths + "1 == 0 { }", "if " + open,
-                                  "if " + minus + "len == 0 { }"}) {
+  for (const std::string& text : {"sfp f = " + open, "sfp f = " + minus + "f", "sfp f = " + no + "f", blocks,
+                                  "sfp f = " + macros + "f", "sfp f = " + sums, "sfp f = " + choices + "f",
+                                  "if " + lengths + "1 == 0 { }", "if " + open, "if " + minus + "len == 0 { }"}) {
     EXPECT_THROW(assemble(around("buf f f32[4] " + text)), Error) << text.substr(0, 20);
   }
 }

@@ -8,7 +8,8 @@
 
 namespace spyre::program {
 
-// ------------------------------------------------------------------------------------------------------------------ types
+// ------------------------------------------------------------------------------------------------------------------
+// types
 
 void Assembler::to_f32(VecExpr& expr) {
   expr.type = Reg::f32;
@@ -34,7 +35,8 @@ VecExpr Assembler::value_of(Reg want, bool to_buffer) {
   Vec v = vec();
   if (want == Reg::f32 && v.adaptable) to_f32(v.expr);
   if (v.expr.type != want && !(to_buffer && v.expr.type == Reg::pred)) {
-    if (want == Reg::pred) fail_at(v.at, "a predicate is wanted here, this is {}: compare it, as in x != 0", register_name(v.expr.type));
+    if (want == Reg::pred)
+      fail_at(v.at, "a predicate is wanted here, this is {}: compare it, as in x != 0", register_name(v.expr.type));
     fail_at(v.at, "{} is wanted here, this is {}: cast with {}(x)", register_name(want), register_name(v.expr.type),
             register_name(want));
   }
@@ -51,7 +53,8 @@ Assembler::Vec Assembler::make(VecOp op, std::vector<Vec> args, const Token& at,
       if (a.adaptable) to_f32(a.expr);
     }
   }
-  if ((rule.kind == VecRule::Kind::arithmetic || rule.kind == VecRule::Kind::compare) && args.size() == 2) unify(args[0], args[1]);
+  if ((rule.kind == VecRule::Kind::arithmetic || rule.kind == VecRule::Kind::compare) && args.size() == 2)
+    unify(args[0], args[1]);
   if (rule.kind == VecRule::Kind::select) unify(args[1], args[2]);
   if (rule.kind == VecRule::Kind::arithmetic) v.adaptable = literal && !trap;
   if (rule.kind == VecRule::Kind::select) v.adaptable = args[1].adaptable && args[2].adaptable;
@@ -84,7 +87,8 @@ Assembler::Vec Assembler::constant(double value, const Token& at) const {
   return leaf(std::move(e), at);
 }
 
-// ------------------------------------------------------------------------------------------------------------- precedence
+// -------------------------------------------------------------------------------------------------------------
+// precedence
 
 Assembler::Vec Assembler::vec() {
   const Token at = peek();
@@ -248,7 +252,8 @@ Assembler::Vec Assembler::vec_unary() {
   return make(VecOp::neg, std::move(args), at, trap);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- primary
+// ----------------------------------------------------------------------------------------------------------------
+// primary
 
 Assembler::Vec Assembler::vec_primary() {
   const Token at = peek();
@@ -276,10 +281,12 @@ Assembler::Vec Assembler::vec_primary() {
   }
   if (at.is("inf") || at.is("nan")) {
     next();
-    return constant(at.is("inf") ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN(), at);
+    return constant(at.is("inf") ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN(),
+                    at);
   }
   if (at.kind != Token::Kind::name) fail_at(at, "expected an expression, found {}", describe(at));
-  if (at.text.size() == 5 && at.text.starts_with("iota") && at.text[4] >= '0' && at.text[4] < '0' + limits::buffer_rank) {
+  if (at.text.size() == 5 && at.text.starts_with("iota") && at.text[4] >= '0' &&
+      at.text[4] < '0' + limits::buffer_rank) {
     next();
     VecExpr e;
     e.op = VecOp::iota;
@@ -297,7 +304,9 @@ Assembler::Vec Assembler::vec_primary() {
 Assembler::Vec Assembler::vec_name() {
   const Token at = peek();
   const Name* name = lookup(at.text);
-  if (!name) fail_at(at, "unknown name {}: expected a buffer, a scalar, a range's .size or .start, or a coordinate", describe(at));
+  if (!name)
+    fail_at(at, "unknown name {}: expected a buffer, a scalar, a range's .size or .start, or a coordinate",
+            describe(at));
   VecExpr e;
   switch (name->kind) {
     case Name::Kind::buffer:
@@ -313,7 +322,8 @@ Assembler::Vec Assembler::vec_name() {
       e.type = kernel_->scalars[name->id].is_float ? Reg::f32 : Reg::i32;
       return leaf(std::move(e), at);
     case Name::Kind::range:
-      if (!peek(1).is(".")) fail_at(at, "{} is a range: write {}.start, {}.size or {}.trip", at.text, at.text, at.text, at.text);
+      if (!peek(1).is("."))
+        fail_at(at, "{} is a range: write {}.start, {}.size or {}.trip", at.text, at.text, at.text, at.text);
       break;
     case Name::Kind::grid:
       break;
@@ -390,7 +400,8 @@ Assembler::Vec Assembler::macro(const Token& name, Vec x) {
   if (name.is("gelu_tanh")) {  // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
     Vec cubed = of2(VecOp::mul, of(VecOp::square, x), x);
     Vec inner = of2(VecOp::add, x, of2(VecOp::mul, number(0.044715), std::move(cubed)));
-    Vec phi = of2(VecOp::add, number(1), of(VecOp::tanh, of2(VecOp::mul, number(0.7978845608028654), std::move(inner))));
+    Vec phi =
+        of2(VecOp::add, number(1), of(VecOp::tanh, of2(VecOp::mul, number(0.7978845608028654), std::move(inner))));
     return of2(VecOp::mul, of2(VecOp::mul, number(0.5), x), std::move(phi));
   }
   Vec denominator = of2(VecOp::add, number(1), of(VecOp::exp, of(VecOp::neg, x)));

@@ -144,7 +144,7 @@ class Assembler {
   std::vector<Id> ranges_in_scope_;
   std::vector<size_t> declared_under_;  ///< per buffer: how many of ranges_in_scope_ there were
   std::vector<std::unordered_map<std::string_view, Id>> core_ranges_;  ///< per nest
-  std::vector<Id> bare_ranges_;         ///< ranges named without .start in the integer expression being parsed
+  std::vector<Id> bare_ranges_;  ///< ranges named without .start in the integer expression being parsed
   int blocks_ = 0;
 };
 

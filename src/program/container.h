@@ -1,7 +1,8 @@
 // The container's frame. Bytes, little-endian whatever the host:
-//   0  "SPTP"            4  version (u32)     8  length of the payload (u64)    16  CRC-32 of the payload (u32)    20  payload
-// The payload is a stream of the tree's fields in order (container_fields.h): integers as varints of 7 bits, low first, signed
-// ones zigzag, ids + 1; floats as 8 bytes; texts and lists behind their length. Internal to this folder.
+//   0  "SPTP"            4  version (u32)     8  length of the payload (u64)    16  CRC-32 of the payload (u32)    20
+//   payload
+// The payload is a stream of the tree's fields in order (container_fields.h): integers as varints of 7 bits, low first,
+// signed ones zigzag, ids + 1; floats as 8 bytes; texts and lists behind their length. Internal to this folder.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// What the container holds of each kind of node, once for both directions: an archive A either writes the fields of a tree
-// or fills them. Only fields that a kind uses are stored, so that a tree has one encoding. Internal to this folder.
+// What the container holds of each kind of node, once for both directions: an archive A either writes the fields of a
+// tree or fills them. Only fields that a kind uses are stored, so that a tree has one encoding. Internal to this
+// folder.
 #pragma once
 
 #include "program/conventions.h"
@@ -106,20 +107,32 @@ void fields(A& a, Ref<A, VecExpr> e, int depth = 1) {
   a.choice(e.type, 3);
   a.flag(e.trap);
   switch (e.op) {
-    case VecOp::operand: fields<A>(a, e.ref); break;
-    case VecOp::constant_f: a.number(e.number); break;
+    case VecOp::operand:
+      fields<A>(a, e.ref);
+      break;
+    case VecOp::constant_f:
+      a.number(e.number);
+      break;
     case VecOp::constant_i:
-    case VecOp::philox: a.integer(e.integer); break;
-    case VecOp::integer: fields<A>(a, e.expr); break;
+    case VecOp::philox:
+      a.integer(e.integer);
+      break;
+    case VecOp::integer:
+      fields<A>(a, e.expr);
+      break;
     case VecOp::scalar:
-    case VecOp::iota: a.id(e.id); break;
-    default: break;
+    case VecOp::iota:
+      a.id(e.id);
+      break;
+    default:
+      break;
   }
   if constexpr (A::reading) e.args.resize(static_cast<size_t>(rule_of(e.op).arguments));
   for (auto& arg : e.args) fields<A>(a, arg, depth + 1);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- steps
+// -------------------------------------------------------------------------------------------------------------------
+// steps
 
 template <typename A>
 void fields(A& a, Ref<A, Load> s) {
@@ -234,7 +247,8 @@ void fields(A& a, Ref<A, Step> s) {
   a.id(s.loc);
 }
 
-// -------------------------------------------------------------------------------------------------------------- statements
+// --------------------------------------------------------------------------------------------------------------
+// statements
 
 template <typename A>
 void block(A& a, Ref<A, Block> body, int depth) {

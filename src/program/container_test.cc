@@ -52,13 +52,24 @@ TEST(Container, TheFormatOfVersion1DoesNotDrift) {
             "01000000"            // version
             "2100000000000000");  // bytes of payload
   EXPECT_EQ(hex.substr(40),
-            "01" "0178" "00" "02"         // one symbol: x, in, f32
-            "0106" "0102" "00"            // sizes, strides, offset
-            "02" "06" "40"                // geometry: f32, 3 in 32
-            "01" "0240024002"             // one digit
-            "00"                          // no scalars
-            "01" "026f70" "06612e70793a31"  // one loc
-            "00" "00");                   // no kernels, no calls
+            "01"
+            "0178"
+            "00"
+            "02"  // one symbol: x, in, f32
+            "0106"
+            "0102"
+            "00"  // sizes, strides, offset
+            "02"
+            "06"
+            "40"  // geometry: f32, 3 in 32
+            "01"
+            "0240024002"  // one digit
+            "00"          // no scalars
+            "01"
+            "026f70"
+            "06612e70793a31"  // one loc
+            "00"
+            "00");  // no kernels, no calls
 }
 
 TEST(Container, EveryTruncationIsAnError) {
@@ -108,10 +119,18 @@ TEST(ContainerFuzz, DamagedPayloadsGiveASoundProgramOrAnError) {
     for (uint64_t edits = 1 + random() % 3; edits > 0 && !bytes.empty(); --edits) {
       const size_t at = random() % bytes.size();
       switch (random() % 5) {
-        case 0: bytes[at] ^= static_cast<std::byte>(1 << random() % 8); break;
-        case 1: bytes[at] = static_cast<std::byte>(random()); break;
-        case 2: bytes.erase(bytes.begin() + static_cast<ptrdiff_t>(at)); break;
-        case 3: bytes.insert(bytes.begin() + static_cast<ptrdiff_t>(at), static_cast<std::byte>(random())); break;
+        case 0:
+          bytes[at] ^= static_cast<std::byte>(1 << random() % 8);
+          break;
+        case 1:
+          bytes[at] = static_cast<std::byte>(random());
+          break;
+        case 2:
+          bytes.erase(bytes.begin() + static_cast<ptrdiff_t>(at));
+          break;
+        case 3:
+          bytes.insert(bytes.begin() + static_cast<ptrdiff_t>(at), static_cast<std::byte>(random()));
+          break;
         default: {
           const Bytes& other = payloads[random() % payloads.size()];
           for (size_t n = random() % 16, from = random(); n > 0 && !other.empty(); --n, ++from) {
@@ -152,9 +171,13 @@ TEST(ContainerFuzz, DamagedPayloadsGiveASoundProgramOrAnError) {
 TEST(AssemblerFuzz, MutatedTextGivesAProgramOrAnError) {
   std::mt19937_64 random(fuzz_seed());
   const std::vector<std::string> all = texts();
-  const std::string_view pieces[] = {"(", ")", "[", "]", "{", "}", "..", "..+", ",", ";", ":", "-", "!", "^T", "0", "1", "65536",
-                                     "9223372036854775807", "1e308", "inf", "for k in ", " by ", "if ", "buf b f32[1] ", "_", "iota1",
-                                     "\"", "#", "geo{", "min(", "in", " fill ", "x2", "@", "uniform", "\n", "\xff", "gelu(", "= "};
+  const std::string_view pieces[] = {"(",     ")",      "[",         "]",    "{",       "}",
+                                     "..",    "..+",    ",",         ";",    ":",       "-",
+                                     "!",     "^T",     "0",         "1",    "65536",   "9223372036854775807",
+                                     "1e308", "inf",    "for k in ", " by ", "if ",     "buf b f32[1] ",
+                                     "_",     "iota1",  "\"",        "#",    "geo{",    "min(",
+                                     "in",    " fill ", "x2",        "@",    "uniform", "\n",
+                                     "\xff",  "gelu(",  "= "};
   const int64_t count = fuzz_count(10'000);
   int64_t accepted = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -162,11 +185,21 @@ TEST(AssemblerFuzz, MutatedTextGivesAProgramOrAnError) {
     for (uint64_t edits = 1 + random() % 3; edits > 0; --edits) {
       const size_t at = text.empty() ? 0 : random() % text.size();
       switch (random() % 5) {
-        case 0: text.erase(at, random() % 8); break;
-        case 1: text.insert(at, pieces[random() % std::size(pieces)]); break;
-        case 2: text.replace(at, std::min<size_t>(1, text.size() - at), 1, static_cast<char>(32 + random() % 95)); break;
-        case 3: text.insert(at, text, random() % (text.size() + 1), random() % 40); break;
-        default: text.replace(at, random() % 8, pieces[random() % std::size(pieces)]); break;
+        case 0:
+          text.erase(at, random() % 8);
+          break;
+        case 1:
+          text.insert(at, pieces[random() % std::size(pieces)]);
+          break;
+        case 2:
+          text.replace(at, std::min<size_t>(1, text.size() - at), 1, static_cast<char>(32 + random() % 95));
+          break;
+        case 3:
+          text.insert(at, text, random() % (text.size() + 1), random() % 40);
+          break;
+        default:
+          text.replace(at, random() % 8, pieces[random() % std::size(pieces)]);
+          break;
       }
     }
     Program program;
@@ -180,7 +213,8 @@ TEST(AssemblerFuzz, MutatedTextGivesAProgramOrAnError) {
     const std::string printed = print(program);
     ASSERT_EQ(write(assemble(printed)), write(program)) << "input " << i << "\n" << text << "\n" << printed;
   }
-  std::printf("%lld of %lld mutated texts were still programs\n", static_cast<long long>(accepted), static_cast<long long>(count));
+  std::printf("%lld of %lld mutated texts were still programs\n", static_cast<long long>(accepted),
+              static_cast<long long>(count));
 }
 
 }  // namespace

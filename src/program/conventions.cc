@@ -29,8 +29,9 @@ BufDim position_of(Id range, const Kernel& kernel, std::span<const Id> declared_
   Id root = range;
   for (Id id = range; id != none; id = kernel.ranges[id].parent) {
     if (std::find(declared_under.begin(), declared_under.end(), id) != declared_under.end()) {
-      dim.first = id == range ? IntExpr::of(0)
-                              : IntExpr::binary(IOp::sub, IntExpr::leaf(IOp::start, range), IntExpr::leaf(IOp::start, id));
+      dim.first = id == range
+                      ? IntExpr::of(0)
+                      : IntExpr::binary(IOp::sub, IntExpr::leaf(IOp::start, range), IntExpr::leaf(IOp::start, id));
       return dim;
     }
     root = id;
@@ -66,7 +67,8 @@ std::optional<int64_t> factor_of(const IntExpr& expr, Id range) {
     case IOp::sub: {
       const auto a = factor_of(expr.args[0], range), b = factor_of(expr.args[1], range);
       if (!a || !b) return std::nullopt;
-      const bool overflow = expr.op == IOp::add ? __builtin_add_overflow(*a, *b, &result) : __builtin_sub_overflow(*a, *b, &result);
+      const bool overflow =
+          expr.op == IOp::add ? __builtin_add_overflow(*a, *b, &result) : __builtin_sub_overflow(*a, *b, &result);
       return overflow ? std::nullopt : std::optional(result);
     }
     case IOp::mul:
@@ -100,16 +102,18 @@ EntryOrError entry_of(IntExpr base, std::span<const Id> bare, const Kernel& kern
   for (Id id : bare) {
     if (kernel.ranges[id].by == 1) continue;
     if (widest != none) {
-      return {{}, "has two ranges that advance by more than 1 (" + kernel.ranges[widest].name + " and " + kernel.ranges[id].name +
-                      "): one entry can walk only one; write .start for the other"};
+      return {{},
+              "has two ranges that advance by more than 1 (" + kernel.ranges[widest].name + " and " +
+                  kernel.ranges[id].name + "): one entry can walk only one; write .start for the other"};
     }
     widest = id;
   }
   if (widest != none) {
     const auto factor = factor_of(base, widest);
     if (!factor || *factor < 1) {
-      return {{}, "walks range " + kernel.ranges[widest].name +
-                      ", which must enter with a constant factor >= 1 outside div, mod, min and max"};
+      return {{},
+              "walks range " + kernel.ranges[widest].name +
+                  ", which must enter with a constant factor >= 1 outside div, mod, min and max"};
     }
     entry.step = *factor;
   } else {
@@ -142,11 +146,21 @@ std::optional<int64_t> constant_value(const IntExpr& expr) {
   int64_t result = 0;
   bool overflow = false;
   switch (expr.op) {
-    case IOp::add: overflow = __builtin_add_overflow(*a, *b, &result); break;
-    case IOp::sub: overflow = __builtin_sub_overflow(*a, *b, &result); break;
-    case IOp::mul: overflow = __builtin_mul_overflow(*a, *b, &result); break;
-    case IOp::min: result = std::min(*a, *b); break;
-    case IOp::max: result = std::max(*a, *b); break;
+    case IOp::add:
+      overflow = __builtin_add_overflow(*a, *b, &result);
+      break;
+    case IOp::sub:
+      overflow = __builtin_sub_overflow(*a, *b, &result);
+      break;
+    case IOp::mul:
+      overflow = __builtin_mul_overflow(*a, *b, &result);
+      break;
+    case IOp::min:
+      result = std::min(*a, *b);
+      break;
+    case IOp::max:
+      result = std::max(*a, *b);
+      break;
     case IOp::div:
     case IOp::mod: {
       if (*b < 1) return std::nullopt;
@@ -154,7 +168,8 @@ std::optional<int64_t> constant_value(const IntExpr& expr) {
       result = expr.op == IOp::mod ? rest + down * *b : *a / *b - down;
       break;
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
   return overflow ? std::nullopt : std::optional(result);
 }
@@ -231,10 +246,10 @@ std::vector<int> tile_dimensions(const MemRef& access, const BufRef& tile, const
 }
 
 bool is_reserved(std::string_view text) {
-  static constexpr std::array words = {"_",     "and",    "barrier", "buf",  "by",   "call", "core",   "div",  "fence", "for",
-                                       "geo",   "grid",   "if",      "in",   "inf",  "kernel", "ld",   "loc",  "mod",   "mv",
-                                       "nan",   "not",    "or",      "over", "psum", "pt",   "ring",   "scalar", "sfp", "shl",
-                                       "shr",   "st",     "sym",     "where", "xor"};
+  static constexpr std::array words = {"_",      "and", "barrier", "buf", "by", "call", "core",   "div", "fence",
+                                       "for",    "geo", "grid",    "if",  "in", "inf",  "kernel", "ld",  "loc",
+                                       "mod",    "mv",  "nan",     "not", "or", "over", "psum",   "pt",  "ring",
+                                       "scalar", "sfp", "shl",     "shr", "st", "sym",  "where",  "xor"};
   if (std::find(words.begin(), words.end(), text) != words.end()) return true;
   return text.starts_with("iota") && text.find_first_not_of("0123456789", 4) == std::string_view::npos;
 }

@@ -1,6 +1,6 @@
 // What short text means: the rules by which `x[2*oh + kh - 1, t]`, `xs[_, t]` and `k.first` stand for full trees. The
-// assembler applies them, the printer uses the short form where it means exactly the tree it has. Grammar and the rules in
-// words: docs/tile_program_text.md.
+// assembler applies them, the printer uses the short form where it means exactly the tree it has. Grammar and the rules
+// in words: docs/tile_program_text.md.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,8 @@ bool may_be_empty(const Range& range);
 
 /// A memory entry written as one expression in which the names of `bare` stand for whole ranges:
 /// - no bare range: a point;
-/// - the one bare range that advances by more than 1, else the first bare range, makes the extent; its factor is the step;
+/// - the one bare range that advances by more than 1, else the first bare range, makes the extent; its factor is the
+/// step;
 /// - another bare range (by 1) that may be empty makes the entry empty when it is.
 /// Returns the entry, or in `error` why the expression has no such meaning.
 struct EntryOrError {
@@ -48,15 +49,16 @@ int depth_of(const IntExpr& expr);
 /// The value of an expression of constants alone; nothing if it has other leaves, overflows or divides by less than 1.
 std::optional<int64_t> constant_value(const IntExpr& expr);
 
-/// An upper bound of the expression known without scalars and coordinates (sizes count as their range's `by`), if there is one.
+/// An upper bound of the expression known without scalars and coordinates (sizes count as their range's `by`), if there
+/// is one.
 std::optional<int64_t> static_maximum(const IntExpr& expr, const Kernel& kernel);
 
 /// True when the entry never has more than one index.
 bool is_point(const Entry& entry, const Kernel& kernel);
 
-/// Which dimension of the tile's buffer each entry of a memory access walks; -1 = none, the entry is a point. Entries and
-/// dimensions are matched in order; too many entries: points are dropped from the left; too few: the buffer's leading
-/// dimensions must be 1. Throws Error(program) naming both when they can't be matched.
+/// Which dimension of the tile's buffer each entry of a memory access walks; -1 = none, the entry is a point. Entries
+/// and dimensions are matched in order; too many entries: points are dropped from the left; too few: the buffer's
+/// leading dimensions must be 1. Throws Error(program) naming both when they can't be matched.
 std::vector<int> tile_dimensions(const MemRef& access, const BufRef& tile, const Kernel& kernel);
 
 /// Checks an identifier: letters, digits and _, no digit first, not reserved, not `_`, not too long.

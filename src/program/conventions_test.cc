@@ -10,12 +10,15 @@ namespace {
 
 using IOp = IntExpr::Op;
 
-/// The dimensions that `ld t = ACCESS` walks, for a tile of a shape; h by 1 and m by 64 are core ranges, k a loop by 16.
+/// The dimensions that `ld t = ACCESS` walks, for a tile of a shape; h by 1 and m by 64 are core ranges, k a loop
+/// by 16.
 std::vector<int> dimensions(const std::string& shape, const std::string& access) {
   const Program p = assemble(
-      "kernel t(x: in f32 [8,256,256], v: in f32 [256], w: in f32 [9,9,9,9], ids: in i32 [64]) cores 4 { grid(a:2, b:2) {"
-      " core h in 0..2 by 1 on a core m in 0..256 by 128 on b for k in m by 16 { buf ix i32[64] buf one i32[1] buf t f32" + shape +
-      " ld t = " + access + " } } }");
+      "kernel t(x: in f32 [8,256,256], v: in f32 [256], w: in f32 [9,9,9,9], ids: in i32 [64]) cores 4 { grid(a:2, "
+      "b:2) {"
+      " core h in 0..2 by 1 on a core m in 0..256 by 128 on b for k in m by 16 { buf ix i32[64] buf one i32[1] buf t "
+      "f32" +
+      shape + " ld t = " + access + " } } }");
   const Kernel& kernel = p.kernels[0];
   const auto& body = std::get<For>(kernel.nests[0].body[2].node).body;
   const auto& load = std::get<Load>(std::get<Step>(body[3].node).op);
@@ -51,7 +54,9 @@ TEST(TileDimensions, RefuseWhatCanNotBeMatched) {
 }
 
 TEST(ConstantValue, DivisionAndRemainderRoundDown) {
-  auto value = [](IOp op, int64_t a, int64_t b) { return constant_value(IntExpr::binary(op, IntExpr::of(a), IntExpr::of(b))); };
+  auto value = [](IOp op, int64_t a, int64_t b) {
+    return constant_value(IntExpr::binary(op, IntExpr::of(a), IntExpr::of(b)));
+  };
   EXPECT_EQ(value(IOp::div, -1, 4), -1);
   EXPECT_EQ(value(IOp::mod, -1, 4), 3);
   EXPECT_EQ(value(IOp::div, -4, 4), -1);
@@ -63,7 +68,8 @@ TEST(ConstantValue, DivisionAndRemainderRoundDown) {
 }
 
 TEST(Names, AreIdentifiersThatNoStatementOrOperatorUses) {
-  for (const char* good : {"x", "_1", "x2", "max", "sum", "out", "first", "iota_x", "T"}) EXPECT_TRUE(is_name(good)) << good;
+  for (const char* good : {"x", "_1", "x2", "max", "sum", "out", "first", "iota_x", "T"})
+    EXPECT_TRUE(is_name(good)) << good;
   for (const char* bad : {"", "_", "2x", "a b", "a-b", "for", "st", "iota", "iota0", "iota12", "inf", "\xc3\xa4"}) {
     EXPECT_FALSE(is_name(bad)) << bad;
   }

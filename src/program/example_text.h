@@ -10,8 +10,9 @@
 namespace spyre::program {
 
 /// Names of the examples: a file each, examples/<name>.tile.
-inline constexpr const char* example_names[] = {"linear",    "split_k", "attention", "paged_decode", "softmax", "layer_norm",
-                                                "conv",      "embedding", "kv_put",  "index_add",    "cumsum"};
+inline constexpr const char* example_names[] = {"linear",  "split_k",    "attention", "paged_decode",
+                                                "softmax", "layer_norm", "conv",      "embedding",
+                                                "kv_put",  "index_add",  "cumsum"};
 
 #ifdef SPYRE_PROGRAM_EXAMPLES
 /// The text of one example. Throws Error(system) when the file can't be read.

@@ -11,9 +11,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-constexpr std::array<std::string_view, 28> symbols = {
-    "..+", "..", "+=", "==", "!=", "<=", ">=", "(", ")", "{", "}", "[", "]", ",", ";", ":", "?", "=",
-    "<",   ">",  "+",  "-",  "*",  "/",  "^",  ".", "@", "!"};
+constexpr std::array<std::string_view, 28> symbols = {"..+", "..", "+=", "==", "!=", "<=", ">=", "(", ")", "{",
+                                                      "}",   "[",  "]",  ",",  ";",  ":",  "?",  "=", "<", ">",
+                                                      "+",   "-",  "*",  "/",  "^",  ".",  "@",  "!"};
 
 class Lexer {
  public:
@@ -109,7 +109,8 @@ class Lexer {
       if (std::from_chars(first, last, token.integer).ec != std::errc{}) fail_at(token, "{} is too large", token.text);
     } else {
       token.kind = Token::Kind::number;
-      if (std::from_chars(first, last, token.number).ec != std::errc{}) fail_at(token, "{} is out of range", token.text);
+      if (std::from_chars(first, last, token.number).ec != std::errc{})
+        fail_at(token, "{} is out of range", token.text);
     }
   }
 

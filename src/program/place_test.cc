@@ -26,8 +26,9 @@ TEST(Place, SlotsFollowEachOtherAndRowsAreWholeSticks) {
 }
 
 TEST(Place, SiblingScopesShareBytesAndNestedOnesDoNot) {
-  const auto at = offsets("buf k f32[32] grid() { buf n f32[32] for i in 0..2 by 1 { buf a f32[64] for j in 0..2 by 1 { buf c f32[32] } }"
-                          " for i in 0..2 by 1 { buf b f32[32] } buf late f32[32] } grid() { buf other f32[32] }");
+  const auto at = offsets(
+      "buf k f32[32] grid() { buf n f32[32] for i in 0..2 by 1 { buf a f32[64] for j in 0..2 by 1 { buf c f32[32] } }"
+      " for i in 0..2 by 1 { buf b f32[32] } buf late f32[32] } grid() { buf other f32[32] }");
   EXPECT_EQ(at.at("k"), 0);
   EXPECT_EQ(at.at("n"), 128);
   EXPECT_EQ(at.at("late"), 256);  // lives while the loops before it run
@@ -38,7 +39,8 @@ TEST(Place, SiblingScopesShareBytesAndNestedOnesDoNot) {
 }
 
 TEST(Place, GivenOffsetsStayAndOthersGoAround) {
-  const auto at = offsets("grid() { buf a f32[32] buf b f32[96] if 1 == 1 { buf fixed f32[32] x2 @128 buf c f32[32] } }");
+  const auto at =
+      offsets("grid() { buf a f32[32] buf b f32[96] if 1 == 1 { buf fixed f32[32] x2 @128 buf c f32[32] } }");
   EXPECT_EQ(at.at("fixed"), 128);
   EXPECT_EQ(at.at("a"), 0);
   EXPECT_EQ(at.at("b"), 384);
@@ -62,8 +64,10 @@ TEST(Place, NeverOverlapsBuffersThatLiveTogether) {
       const auto what = random() % 4;
       if (what < 2) {
         const std::string name = "b" + std::to_string(i);
-        text += "buf " + name + " f32[" + std::to_string(1 + random() % 200) + "] x" + std::to_string(1 + random() % 3) + " ";
-        if (random() % 8 == 0 && path == "/" && buffers.empty()) text += "@" + std::to_string(128 * (random() % 5)) + " ";
+        text += "buf " + name + " f32[" + std::to_string(1 + random() % 200) + "] x" +
+                std::to_string(1 + random() % 3) + " ";
+        if (random() % 8 == 0 && path == "/" && buffers.empty())
+          text += "@" + std::to_string(128 * (random() % 5)) + " ";
         buffers.push_back({name, path});
       } else if (what == 2) {
         text += "for i" + std::to_string(i) + " in 0..4 by 1 { ";

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "program/lexer.h"
 #include "program/printer.h"
 #include "program/program.h"
 #include "program/structure.h"
 #include "program/symbol_text.h"
-#include "program/lexer.h"
 
 namespace spyre::program {
 
@@ -96,7 +96,8 @@ void Printer::block(const Block& body, int indent) {
 std::string Printer::buffer(Id id) {
   declared_under_[id] = ranges_in_scope_.size();
   const Buffer& b = kernel_->buffers[id];
-  std::string text = fmt::format("buf {} {}[{}] x{}", b.name, base::format_name(b.format), fmt::join(b.shape, ","), b.slots);
+  std::string text =
+      fmt::format("buf {} {}[{}] x{}", b.name, base::format_name(b.format), fmt::join(b.shape, ","), b.slots);
   if (b.lx_offset >= 0) text += fmt::format(" @{}", b.lx_offset);
   if (b.piece_dim >= 0) text += fmt::format(" pieces({}:{})", b.piece_dim, b.piece_size);
   return text;
@@ -116,7 +117,8 @@ std::string Printer::condition(const Condition& condition) const {
     const IntExpr* start = c.a.op == IntExpr::Op::add ? &c.a.args[0] : nullptr;
     if (c.a.op == IntExpr::Op::trip && c == first_trip(c.a.id)) {
       text += range_name(c.a.id) + ".first";
-    } else if (start && start->op == IntExpr::Op::start && !kernel_->ranges[start->id].is_core && c == last_trip(start->id, *kernel_)) {
+    } else if (start && start->op == IntExpr::Op::start && !kernel_->ranges[start->id].is_core &&
+               c == last_trip(start->id, *kernel_)) {
       text += range_name(start->id) + ".last";
     } else {
       text += integer(c.a) + " " + ops[static_cast<size_t>(c.op)] + " " + integer(c.b);

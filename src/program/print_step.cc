@@ -1,6 +1,6 @@
 // The printed form of steps and SFP expressions.
-#include <cmath>
 #include <fmt/format.h>
+#include <cmath>
 
 #include "program/printer.h"
 #include "program/symbol_text.h"
@@ -24,8 +24,8 @@ std::string Printer::text(const Store& s) const {
 }
 
 std::string Printer::text(const MatMul& s) const {
-  std::string text = (s.on_pt ? "pt " : "sfp.mm ") + operand(s.acc) + (s.accumulate ? " += " : " = ") + operand(s.a) + " * " +
-                     operand(s.b);
+  std::string text = (s.on_pt ? "pt " : "sfp.mm ") + operand(s.acc) + (s.accumulate ? " += " : " = ") + operand(s.a) +
+                     " * " + operand(s.b);
   for (size_t i = 0; i < s.init.size(); ++i) text += (i ? ", " : " init(") + range_name(s.init[i]);
   return s.init.empty() ? text : text + ")";
 }
@@ -46,8 +46,8 @@ std::string Printer::text(const Reduce& s) const {
 }
 
 std::string Printer::text(const Scan& s) const {
-  return fmt::format("sfp.scan {}, {} = {}{}({}, {})", operand(s.to), operand(s.carry), monoid_name(s.monoid), s.trap ? "!" : "",
-                     vector(s.value), operand(s.carry));
+  return fmt::format("sfp.scan {}, {} = {}{}({}, {})", operand(s.to), operand(s.carry), monoid_name(s.monoid),
+                     s.trap ? "!" : "", vector(s.value), operand(s.carry));
 }
 
 std::string Printer::text(const Sort& s) const {
@@ -93,38 +93,51 @@ std::string Printer::text(const PartialSum& s) const {
   return "psum " + operand(s.acc) + " over " + grid_name(s.grid) + (s.to_all ? " to all" : " to 0");
 }
 
-std::string Printer::text(const Fence& s) const { return s.grid == none ? "fence" : "barrier over " + grid_name(s.grid); }
+std::string Printer::text(const Fence& s) const {
+  return s.grid == none ? "fence" : "barrier over " + grid_name(s.grid);
+}
 
 namespace {
 
-/// Binding strength of operators, as the grammar nests them: ?: 0, or 1, xor 2, and 3, not 4, comparisons 5, shifts 6, sums 7,
-/// products 8, unary minus 9, the rest 10.
+/// Binding strength of operators, as the grammar nests them: ?: 0, or 1, xor 2, and 3, not 4, comparisons 5, shifts 6,
+/// sums 7, products 8, unary minus 9, the rest 10.
 int strength(VecOp op) {
   switch (op) {
-    case VecOp::select: return 0;
+    case VecOp::select:
+      return 0;
     case VecOp::logical_or:
-    case VecOp::bit_or: return 1;
-    case VecOp::bit_xor: return 2;
+    case VecOp::bit_or:
+      return 1;
+    case VecOp::bit_xor:
+      return 2;
     case VecOp::logical_and:
-    case VecOp::bit_and: return 3;
+    case VecOp::bit_and:
+      return 3;
     case VecOp::logical_not:
-    case VecOp::bit_not: return 4;
+    case VecOp::bit_not:
+      return 4;
     case VecOp::lt:
     case VecOp::le:
     case VecOp::gt:
     case VecOp::ge:
     case VecOp::eq:
-    case VecOp::ne: return 5;
+    case VecOp::ne:
+      return 5;
     case VecOp::shl:
-    case VecOp::shr: return 6;
+    case VecOp::shr:
+      return 6;
     case VecOp::add:
-    case VecOp::sub: return 7;
+    case VecOp::sub:
+      return 7;
     case VecOp::mul:
     case VecOp::div:
     case VecOp::floor_div:
-    case VecOp::remainder: return 8;
-    case VecOp::neg: return 9;
-    default: return 10;
+    case VecOp::remainder:
+      return 8;
+    case VecOp::neg:
+      return 9;
+    default:
+      return 10;
   }
 }
 
@@ -142,7 +155,8 @@ std::string Printer::vector(const VecExpr& expr, int level) const {
       return fmt::format("{}", expr.integer);
     case VecOp::integer: {
       const IntExpr::Op op = expr.expr.op;
-      const bool plain = op == IntExpr::Op::start || op == IntExpr::Op::size || op == IntExpr::Op::trip || op == IntExpr::Op::coordinate;
+      const bool plain = op == IntExpr::Op::start || op == IntExpr::Op::size || op == IntExpr::Op::trip ||
+                         op == IntExpr::Op::coordinate;
       return plain ? integer(expr.expr) : "int(" + integer(expr.expr) + ")";
     }
     case VecOp::scalar:
@@ -152,7 +166,8 @@ std::string Printer::vector(const VecExpr& expr, int level) const {
     case VecOp::cast:
       return fmt::format("{}{}({})", expr.trap ? "cast" : register_name(expr.type), mark, vector(expr.args[0]));
     case VecOp::philox:
-      return fmt::format("philox({}, {}, {}, {})", vector(expr.args[0]), vector(expr.args[1]), vector(expr.args[2]), expr.integer);
+      return fmt::format("philox({}, {}, {}, {})", vector(expr.args[0]), vector(expr.args[1]), vector(expr.args[2]),
+                         expr.integer);
     default:
       break;
   }

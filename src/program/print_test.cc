@@ -23,14 +23,17 @@ TEST_P(Example, PrintsAndAssemblesToAnEqualTree) {
   expect_round_trip(example_text(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Worked, Example, testing::ValuesIn(example_names), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Worked, Example, testing::ValuesIn(example_names),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST(Print, EveryStatementReadsBackAsTheSameTree) { expect_round_trip(every_statement); }
 
 /// The value of `sfp v = TEXT` as it is printed.
 std::string reprint(const std::string& text, const std::string& format = "f32") {
-  const Program p = assemble("kernel k(;n: i32 in 0..9, a: f32 in 0..1) cores 4 { grid(g:4) { core r in 0..64 by 16 on g\n buf i i32[16,64]"
-                             " buf v " + format + "[16,64] sfp v = " + text + " } }");
+  const Program p = assemble(
+      "kernel k(;n: i32 in 0..9, a: f32 in 0..1) cores 4 { grid(g:4) { core r in 0..64 by 16 on g\n buf i i32[16,64]"
+      " buf v " +
+      format + "[16,64] sfp v = " + text + " } }");
   const std::string printed = print(p);
   const size_t at = printed.find("sfp v = ") + 8;
   return printed.substr(at, printed.find('\n', at) - at);
@@ -43,7 +46,8 @@ TEST(Print, KeepsOnlyTheParenthesesThatMatter) {
   EXPECT_EQ(reprint("(v < 1 ? v : 2) + 1"), "(v < 1.0 ? v : 2.0) + 1.0");
   EXPECT_EQ(reprint("v < 1 ? v : (v < 2 ? 3 : 4)"), "v < 1.0 ? v : v < 2.0 ? 3.0 : 4.0");
   EXPECT_EQ(reprint("(v < 1 ? v < 3 : v < 4) ? 1 : 2"), "(v < 1.0 ? v < 3.0 : v < 4.0) ? 1.0 : 2.0");
-  EXPECT_EQ(reprint("not (v < 1 and v > 0) or not v == 2 ? 1 : 0"), "not (v < 1.0 and v > 0.0) or not v == 2.0 ? 1.0 : 0.0");
+  EXPECT_EQ(reprint("not (v < 1 and v > 0) or not v == 2 ? 1 : 0"),
+            "not (v < 1.0 and v > 0.0) or not v == 2.0 ? 1.0 : 0.0");
   EXPECT_EQ(reprint("(i shl 2) + (i and (1 or i))", "i32"), "(i shl 2) + (i and (1 or i))");
   EXPECT_EQ(reprint("-(1) + -1 - -(2)", "i32"), "-(1) + -1 - -(2)");
 }
@@ -67,8 +71,9 @@ TEST(Print, ShowsTheLxOffsetThatTheAssemblerChose) {
 }
 
 TEST(Print, AnEntryIsShortOnlyWhereShortMeansTheSame) {
-  Program p = assemble("kernel k(x: in f32 [64,64]) cores 4 { grid(g:4) { core r in 0..64 by 16 on g buf t f32[16,64]"
-                       " ld t = x[r, 0..64] } }");
+  Program p = assemble(
+      "kernel k(x: in f32 [64,64]) cores 4 { grid(g:4) { core r in 0..64 by 16 on g buf t f32[16,64]"
+      " ld t = x[r, 0..64] } }");
   auto& load = std::get<Load>(std::get<Step>(p.kernels[0].nests[0].body[2].node).op);
   auto line = [&] {
     const std::string text = print(p);

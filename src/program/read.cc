@@ -40,7 +40,8 @@ class Reader {
   void integer(int32_t& v) {
     int64_t wide = 0;
     integer(wide);
-    if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max()) refuse("a number that is too large");
+    if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max())
+      refuse("a number that is too large");
     v = static_cast<int32_t>(wide);
   }
   void id(Id& v) {
@@ -114,15 +115,18 @@ std::span<const std::byte> open(std::span<const std::byte> bytes) {
     for (int i = 0; i < count; ++i) v |= static_cast<uint64_t>(bytes[at + static_cast<size_t>(i)]) << (8 * i);
     return v;
   };
-  if (bytes.size() < header_bytes) fail(Fault::program, "program container: {} bytes are too few for its header", bytes.size());
+  if (bytes.size() < header_bytes)
+    fail(Fault::program, "program container: {} bytes are too few for its header", bytes.size());
   for (size_t i = 0; i < sizeof magic; ++i) {
     if (static_cast<char>(bytes[i]) != magic[i]) fail(Fault::program, "program container: does not begin with SPTP");
   }
   const uint64_t found = little_endian(4, 4);
-  if (found != version) fail(Fault::program, "program container: version {}, this build reads version {}", found, version);
+  if (found != version)
+    fail(Fault::program, "program container: version {}, this build reads version {}", found, version);
   const std::span<const std::byte> payload = bytes.subspan(header_bytes);
   const uint64_t size = little_endian(8, 8);
-  if (size != payload.size()) fail(Fault::program, "program container: {} bytes of payload, its header says {}", payload.size(), size);
+  if (size != payload.size())
+    fail(Fault::program, "program container: {} bytes of payload, its header says {}", payload.size(), size);
   if (little_endian(16, 4) != base::crc32(payload.data(), payload.size())) {
     fail(Fault::program, "program container: checksum mismatch, the bytes are damaged");
   }

@@ -26,8 +26,9 @@ void check_symbol(const Symbol& s) {
       if (v > limits::elements) fail(Fault::program, "symbol {}: {} elements are too many", s.name, v);
     }
   }
-  if (s.view.numel() > limits::elements || s.view.extent().second > limits::elements || s.view.offset > limits::elements ||
-      s.geometry.device_elements > limits::elements || s.geometry.storage_elements > limits::elements) {
+  if (s.view.numel() > limits::elements || s.view.extent().second > limits::elements ||
+      s.view.offset > limits::elements || s.geometry.device_elements > limits::elements ||
+      s.geometry.storage_elements > limits::elements) {
     fail(Fault::program, "symbol {} has more than 2^48 elements", s.name);
   }
   if (s.geometry.format != s.format) {
@@ -48,10 +49,13 @@ void check_buffer(const Buffer& b) {
   }
   for (size_t d = 0; d < b.shape.size(); ++d) {
     const int64_t factor = d + 1 < b.shape.size() ? b.shape[d] : b.row_elements() * base::format_bytes(b.format);
-    if (__builtin_mul_overflow(bytes, factor, &bytes) || bytes > limits::buffer_bytes) fail(Fault::program, "buffer {} takes more than 2^31 bytes", b.name);
+    if (__builtin_mul_overflow(bytes, factor, &bytes) || bytes > limits::buffer_bytes)
+      fail(Fault::program, "buffer {} takes more than 2^31 bytes", b.name);
   }
-  if (b.lx_offset < -1 || b.lx_offset > limits::buffer_bytes || (b.lx_offset > 0 && b.lx_offset % base::stick_bytes != 0)) {
-    fail(Fault::program, "buffer {}: LX offset {} is no multiple of {} bytes up to 2^31", b.name, b.lx_offset, base::stick_bytes);
+  if (b.lx_offset < -1 || b.lx_offset > limits::buffer_bytes ||
+      (b.lx_offset > 0 && b.lx_offset % base::stick_bytes != 0)) {
+    fail(Fault::program, "buffer {}: LX offset {} is no multiple of {} bytes up to 2^31", b.name, b.lx_offset,
+         base::stick_bytes);
   }
   if (b.piece_dim == -1 ? b.piece_size != 0
                         : b.piece_dim < 0 || b.piece_dim >= static_cast<int32_t>(b.shape.size()) || b.piece_size < 1 ||
@@ -76,7 +80,8 @@ void check_scalar(const Scalar& s) {
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------------------------------------- scopes
+// -------------------------------------------------------------------------------------------------------------------
+// scopes
 
 StructureScope::StructureScope(const Program& program, const Kernel& kernel) : program_(program), kernel_(kernel) {}
 
@@ -107,7 +112,8 @@ void StructureScope::leave(size_t names, size_t ranges, size_t buffers) {
 void StructureScope::run() {
   const Kernel& k = kernel_;
   if (!is_name(k.name)) fail(Fault::program, "\"{}\" is no legal kernel name", k.name);
-  if (k.cores < 1 || k.cores > limits::cores) refuse(fmt::format("{} cores, there may be 1 to {}", k.cores, limits::cores));
+  if (k.cores < 1 || k.cores > limits::cores)
+    refuse(fmt::format("{} cores, there may be 1 to {}", k.cores, limits::cores));
   if (k.buffers.size() > static_cast<size_t>(limits::kernel_buffers)) refuse("too many buffers");
   for (const Symbol& s : k.formals) {
     check_symbol(s);
@@ -142,7 +148,8 @@ void StructureScope::run() {
 
 void StructureScope::enter_buffer(Id id) {
   if (id != next_buffer_ || id >= static_cast<Id>(kernel_.buffers.size())) {
-    refuse(fmt::format("buffer {} stands where buffer {} of {} belongs: ids follow the text", id, next_buffer_, kernel_.buffers.size()));
+    refuse(fmt::format("buffer {} stands where buffer {} of {} belongs: ids follow the text", id, next_buffer_,
+                       kernel_.buffers.size()));
   }
   ++next_buffer_;
   check_buffer(kernel_.buffers[id]);
@@ -153,11 +160,13 @@ void StructureScope::enter_buffer(Id id) {
 
 void StructureScope::enter_range(Id id, bool is_core) {
   if (id != next_range_ || id >= static_cast<Id>(kernel_.ranges.size())) {
-    refuse(fmt::format("range {} stands where range {} of {} belongs: ids follow the text", id, next_range_, kernel_.ranges.size()));
+    refuse(fmt::format("range {} stands where range {} of {} belongs: ids follow the text", id, next_range_,
+                       kernel_.ranges.size()));
   }
   ++next_range_;
   const Range& r = kernel_.ranges[id];
-  if (r.is_core != is_core) refuse(fmt::format("range {} is a core range in one place and a loop in the other", r.name));
+  if (r.is_core != is_core)
+    refuse(fmt::format("range {} is a core range in one place and a loop in the other", r.name));
   if (r.by < 1 || r.by > limits::elements) refuse(fmt::format("range {} advances by {}", r.name, r.by));
   if (is_core) {
     check_grid(r.grid);
@@ -170,7 +179,8 @@ void StructureScope::enter_range(Id id, bool is_core) {
   integer(r.hi);
   if (r.parent != none) {
     check_range(r.parent);
-    if (r.lo != lo_of(r.parent) || r.hi != hi_of(r.parent)) refuse(fmt::format("range {} has not the bounds of its parent", r.name));
+    if (r.lo != lo_of(r.parent) || r.hi != hi_of(r.parent))
+      refuse(fmt::format("range {} has not the bounds of its parent", r.name));
   }
   declare(r.name);
   range_in_scope_[id] = true;
@@ -228,7 +238,8 @@ void check_structure(const Program& program) {
     StructureScope(program, k).run();
   }
   for (const Call& c : program.calls) {
-    if (c.kernel < 0 || c.kernel >= static_cast<Id>(program.kernels.size())) fail(Fault::program, "a call names no kernel");
+    if (c.kernel < 0 || c.kernel >= static_cast<Id>(program.kernels.size()))
+      fail(Fault::program, "a call names no kernel");
     const Kernel& k = program.kernels[c.kernel];
     if (c.symbols.size() != k.formals.size() || c.scalars.size() != k.scalars.size()) {
       fail(Fault::program, "a call of {} gives {} symbols and {} scalars, it takes {} and {}", k.name, c.symbols.size(),
@@ -241,7 +252,8 @@ void check_structure(const Program& program) {
       const Symbol& have = program.symbols[c.symbols[i]];
       const Symbol& want = k.formals[i];
       if (have.format != want.format || have.view != want.view || have.geometry != want.geometry) {
-        fail(Fault::program, "call of {}: symbol {} and formal {} differ in format, view or geometry", k.name, have.name, want.name);
+        fail(Fault::program, "call of {}: symbol {} and formal {} differ in format, view or geometry", k.name,
+             have.name, want.name);
       }
     }
     for (size_t i = 0; i < c.scalars.size(); ++i) {
@@ -250,7 +262,8 @@ void check_structure(const Program& program) {
         fail(Fault::program, "call of {}: no scalar of the type of {}", k.name, k.scalars[i].name);
       }
     }
-    if (c.loc != none && (c.loc < 0 || c.loc >= static_cast<Id>(program.locs.size()))) fail(Fault::program, "a call names no loc");
+    if (c.loc != none && (c.loc < 0 || c.loc >= static_cast<Id>(program.locs.size())))
+      fail(Fault::program, "a call names no loc");
   }
 }
 

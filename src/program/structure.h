@@ -6,7 +6,8 @@
 namespace spyre::program {
 
 /// Throws Error(program), naming kernel and place, unless
-/// - every id is in range and in scope, tables are in text order (the i-th range or buffer that stands in a kernel has id i),
+/// - every id is in range and in scope, tables are in text order (the i-th range or buffer that stands in a kernel has
+/// id i),
 ///   vectors have the lengths that the tree demands, fields that a kind does not use have their default values;
 /// - names are names and differ in scope; nesting, sizes and counts stay within limits.h;
 /// - expressions are typed; views and geometries are well formed; a range with a parent has its parent's bounds;

@@ -15,7 +15,8 @@ bool blank(const BufRef& ref) { return ref == BufRef{}; }
 bool blank(const IntExpr& expr) { return expr == IntExpr{}; }
 /// The one NaN that containers hold, so that writing and reading give the same bytes.
 bool odd_nan(double v) {
-  return std::isnan(v) && std::bit_cast<uint64_t>(v) != std::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN());
+  return std::isnan(v) &&
+         std::bit_cast<uint64_t>(v) != std::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN());
 }
 }  // namespace
 
@@ -93,7 +94,8 @@ void StructureScope::optional_operand(const BufRef& ref) const {
 }
 
 void StructureScope::access(const MemRef& ref, Id where) const {
-  if (ref.symbol < 0 || ref.symbol >= static_cast<Id>(kernel_.formals.size())) refuse("an access names no symbol of the kernel");
+  if (ref.symbol < 0 || ref.symbol >= static_cast<Id>(kernel_.formals.size()))
+    refuse("an access names no symbol of the kernel");
   const Symbol& s = kernel_.formals[ref.symbol];
   if (ref.entries.size() != s.view.sizes.size()) {
     refuse(fmt::format("{} has {} dimensions, the access {}", s.name, s.view.sizes.size(), ref.entries.size()));
@@ -116,8 +118,8 @@ void StructureScope::access(const MemRef& ref, Id where) const {
       }
     }
   }
-  if (where != none && (where < 0 || where >= static_cast<Id>(ref.entries.size()) ||
-                        ref.entries[where].kind == Entry::Kind::indexed)) {
+  if (where != none &&
+      (where < 0 || where >= static_cast<Id>(ref.entries.size()) || ref.entries[where].kind == Entry::Kind::indexed)) {
     refuse(fmt::format("where belongs to an affine entry of {}", s.name));
   }
 }
@@ -137,7 +139,8 @@ void StructureScope::vector(const VecExpr& expr, int depth, int64_t& nodes) cons
     case VecOp::operand:
       operand(expr.ref);
       plain.ref = expr.ref;
-      if (expr.type != register_of(kernel_.buffers[expr.ref.buffer].format)) refuse("an operand with the type of another format");
+      if (expr.type != register_of(kernel_.buffers[expr.ref.buffer].format))
+        refuse("an operand with the type of another format");
       break;
     case VecOp::constant_f:
       if (expr.type != Reg::f32 || odd_nan(expr.number)) refuse("a malformed f32 constant");
@@ -187,10 +190,13 @@ void StructureScope::value(const VecExpr& expr, Reg want, bool to_buffer) const 
   }
 }
 
-Reg StructureScope::register_of_buffer(const BufRef& ref) const { return register_of(kernel_.buffers[ref.buffer].format); }
+Reg StructureScope::register_of_buffer(const BufRef& ref) const {
+  return register_of(kernel_.buffers[ref.buffer].format);
+}
 
 void StructureScope::step(const Step& step) const {
-  if (step.loc != none && (step.loc < 0 || step.loc >= static_cast<Id>(program_.locs.size()))) refuse("a step names no loc");
+  if (step.loc != none && (step.loc < 0 || step.loc >= static_cast<Id>(program_.locs.size())))
+    refuse("a step names no loc");
   std::visit([&](const auto& s) { check(s); }, step.op);
 }
 
@@ -225,7 +231,8 @@ void StructureScope::check(const MatMul& s) const {
 }
 
 void StructureScope::check(const Vector& s) const {
-  if (s.to.empty() || s.to.size() != s.value.size()) refuse("a vector step needs as many values as results, at least one");
+  if (s.to.empty() || s.to.size() != s.value.size())
+    refuse("a vector step needs as many values as results, at least one");
   for (size_t i = 0; i < s.to.size(); ++i) {
     operand(s.to[i]);
     value(s.value[i], register_of_buffer(s.to[i]), true);
@@ -288,7 +295,8 @@ void StructureScope::check(const Ring& s) const {
   operand(s.from);
   if (s.kind != Ring::Kind::remap) {
     check_grid(s.grid);
-    if (s.by < -limits::cores || s.by > limits::cores || (s.kind == Ring::Kind::gather && s.by != 0)) refuse("a wrong ring distance");
+    if (s.by < -limits::cores || s.by > limits::cores || (s.kind == Ring::Kind::gather && s.by != 0))
+      refuse("a wrong ring distance");
     if (!s.from_ranges.empty() || !s.to_ranges.empty()) refuse("ranges belong to ring.remap");
     return;
   }

@@ -16,7 +16,8 @@ namespace {
 Program good() {
   return assemble(
       "sym a: in f32 [64,64] scalar n: i32 in 0..64 loc 0 \"op\" \"x.py:1\" "
-      "kernel k(x: in f32 [64,64]; len: i32 in 0..64) cores 4 { grid(g:4) { core m in 0..64 by 16 on g for i in m by 4 {"
+      "kernel k(x: in f32 [64,64]; len: i32 in 0..64) cores 4 { grid(g:4) { core m in 0..64 by 16 on g for i in m by 4 "
+      "{"
       " buf t f32[4,64] ld t = x[i, 0..64] sfp t = t + 1 @loc(0) if i.first { fence } } } } call k(a; n)");
 }
 Block& loop(Program& p) { return std::get<For>(p.kernels[0].nests[0].body[1].node).body; }
@@ -58,10 +59,12 @@ TEST(Structure, RefusesIdsOutOfRangeOrScope) {
 }
 
 TEST(Structure, RefusesTablesThatDoNotFollowTheText) {
-  expect_refused("a buffer is declared nowhere", [](Program& p) { p.kernels[0].buffers.push_back(p.kernels[0].buffers[0]); });
+  expect_refused("a buffer is declared nowhere",
+                 [](Program& p) { p.kernels[0].buffers.push_back(p.kernels[0].buffers[0]); });
   expect_refused("a range stands nowhere", [](Program& p) { p.kernels[0].ranges.push_back(p.kernels[0].ranges[0]); });
   expect_refused("ids follow the text", [](Program& p) { loop(p).emplace_back().node = Declare{0}; });
-  expect_refused("core range in one place and a loop in the other", [](Program& p) { p.kernels[0].ranges[1].is_core = true; });
+  expect_refused("core range in one place and a loop in the other",
+                 [](Program& p) { p.kernels[0].ranges[1].is_core = true; });
 }
 
 TEST(Structure, RefusesNamesThatTextCanNotTell) {
@@ -75,7 +78,8 @@ TEST(Structure, RefusesLengthsSizesAndStrayFields) {
   expect_refused("x has 2 dimensions, the access 1", [](Program& p) { load(p).from.entries.pop_back(); });
   expect_refused("t has 2 dimensions, the operand 1", [](Program& p) { load(p).to.box.resize(1); });
   expect_refused("slots", [](Program& p) { p.kernels[0].buffers[0].slots = 0; });
-  expect_refused("2^31 bytes", [](Program& p) { p.kernels[0].buffers[0].shape = {1 << 20, 1 << 20, 1 << 20, 1 << 20}; });
+  expect_refused("2^31 bytes",
+                 [](Program& p) { p.kernels[0].buffers[0].shape = {1 << 20, 1 << 20, 1 << 20, 1 << 20}; });
   expect_refused("multiple of 128", [](Program& p) { p.kernels[0].buffers[0].lx_offset = 4; });
   expect_refused("pieces", [](Program& p) { p.kernels[0].buffers[0].piece_dim = 2; });
   expect_refused("advances by 0", [](Program& p) { p.kernels[0].ranges[1].by = 0; });

@@ -7,21 +7,40 @@
 
 namespace spyre::program {
 
-std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes) { return layout::HostView::contiguous(sizes).strides; }
+std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes) {
+  return layout::HostView::contiguous(sizes).strides;
+}
 
-layout::Geometry default_geometry(Format format, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+layout::Geometry default_geometry(Format format, const std::vector<int64_t>& sizes,
+                                  const std::vector<int64_t>& strides) {
   using base::HostType;
   HostType type = HostType::f16;
   switch (format) {
     case Format::dl16:
-    case Format::f16: type = HostType::f16; break;
-    case Format::f32: type = HostType::f32; break;
-    case Format::i32: type = HostType::i32; break;
-    case Format::u32: type = HostType::u8; break;
-    case Format::i16: type = HostType::i16; break;
-    case Format::i8: type = HostType::i8; break;
-    case Format::e4m3: type = HostType::e4m3; break;
-    case Format::e5m2: type = HostType::e5m2; break;
+    case Format::f16:
+      type = HostType::f16;
+      break;
+    case Format::f32:
+      type = HostType::f32;
+      break;
+    case Format::i32:
+      type = HostType::i32;
+      break;
+    case Format::u32:
+      type = HostType::u8;
+      break;
+    case Format::i16:
+      type = HostType::i16;
+      break;
+    case Format::i8:
+      type = HostType::i8;
+      break;
+    case Format::e4m3:
+      type = HostType::e4m3;
+      break;
+    case Format::e5m2:
+      type = HostType::e5m2;
+      break;
   }
   return layout::default_placement(sizes, strides, type, format == Format::f16).geometry;
 }
@@ -46,8 +65,8 @@ bool is_contiguous(const layout::HostView& view) {
 
 std::string symbol_text(const Symbol& s) {
   constexpr const char* directions[] = {"in", "out", "inout", "temp"};
-  std::string text = fmt::format("{}: {} {} [{}]", s.name, directions[static_cast<size_t>(s.direction)], base::format_name(s.format),
-                                 fmt::join(s.view.sizes, ","));
+  std::string text = fmt::format("{}: {} {} [{}]", s.name, directions[static_cast<size_t>(s.direction)],
+                                 base::format_name(s.format), fmt::join(s.view.sizes, ","));
   if (!is_contiguous(s.view)) text += fmt::format(" strides [{}]", fmt::join(s.view.strides, ","));
   if (s.view.offset != 0) text += fmt::format(" offset {}", s.view.offset);
   bool is_default = false;

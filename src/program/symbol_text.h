@@ -11,9 +11,10 @@ namespace spyre::program {
 /// Row-major strides of sizes (a size of 0 counts as 1). Throws Error(program) when their product leaves the limits.
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes);
 
-/// The geometry of a new tensor of these sizes and strides (elements) in the host type that a format stands for in text:
-/// dl16 float16, f16 float16 kept as IEEE, f32 float32, i32 int32, u32 uint8, i16, i8, e4m3 and e5m2 their own.
-layout::Geometry default_geometry(Format format, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
+/// The geometry of a new tensor of these sizes and strides (elements) in the host type that a format stands for in
+/// text: dl16 float16, f16 float16 kept as IEEE, f32 float32, i32 int32, u32 uint8, i16, i8, e4m3 and e5m2 their own.
+layout::Geometry default_geometry(Format format, const std::vector<int64_t>& sizes,
+                                  const std::vector<int64_t>& strides);
 
 /// `x: in dl16 [1024,4096]`, with strides, offset and geometry where they are not the default.
 std::string symbol_text(const Symbol& symbol);

@@ -84,7 +84,7 @@ struct MonoidRule {
   std::string_view name;
   int states;
 };
-constexpr MonoidRule monoids[] = {{"sum", 1}, {"prod", 1}, {"max", 1},    {"min", 1},    {"any", 1},
+constexpr MonoidRule monoids[] = {{"sum", 1}, {"prod", 1},   {"max", 1},    {"min", 1},     {"any", 1},
                                   {"all", 1}, {"argmax", 2}, {"argmin", 2}, {"welford", 3}, {"logsumexp", 2}};
 
 }  // namespace

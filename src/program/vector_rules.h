@@ -1,4 +1,5 @@
-// The operations of SFP expressions: name in text, number and types of arguments. One table for assembler, printer and checks.
+// The operations of SFP expressions: name in text, number and types of arguments. One table for assembler, printer and
+// checks.
 #pragma once
 
 #include <optional>
@@ -29,7 +30,8 @@ struct VecRule {
 };
 
 const VecRule& rule_of(VecOp op);
-/// The rule of a function name (`exp`, `fma`, ...), or null. `i32`, `f32`, `cast`, `int` and macros are the assembler's.
+/// The rule of a function name (`exp`, `fma`, ...), or null. `i32`, `f32`, `cast`, `int` and macros are the
+/// assembler's.
 const VecRule* function_of(std::string_view name);
 
 /// Type a buffer's lanes have in registers: f32 for dl16 f16 f32 e4m3 e5m2, i32 for i32 u32 i16 i8.
@@ -43,8 +45,8 @@ struct TypeOrError {
 };
 TypeOrError result_type(const VecExpr& expr);
 
-/// State values of a monoid (1 to 3), its name, and the type of the reduced value and of state `i`, given the first state
-/// buffer's register type. Stores of a predicate write 1 or 0.
+/// State values of a monoid (1 to 3), its name, and the type of the reduced value and of state `i`, given the first
+/// state buffer's register type. Stores of a predicate write 1 or 0.
 int states_of(Monoid monoid);
 std::string_view monoid_name(Monoid monoid);
 std::optional<Monoid> monoid_from_name(std::string_view name);
