@@ -14,9 +14,15 @@ def fresh_python():
     """Runs a program in a new interpreter and returns its standard output; fails with its error output."""
 
     def run(code: str, ok: bool = True, **environment: str) -> str:
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("SPYRE_", "AIU_", "LOCAL_RANK", "TORCH_DEVICE_BACKEND"))}
+        env = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("SPYRE_", "AIU_", "LOCAL_RANK", "TORCH_DEVICE_BACKEND"))
+        }
         env.update(environment)
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=env, timeout=240)
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=env, timeout=240
+        )
         if ok:
             assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
             return done.stdout.strip()

@@ -63,7 +63,9 @@ def test_out_of_memory_is_torchs_error_and_leaves_the_device_usable():
 
 
 def test_memory_summary():
-    assert "allocated_bytes" in torch.spyre.memory_summary() and "spyre:0" in torch.spyre.memory_summary(0, abbreviated=True)
+    assert "allocated_bytes" in torch.spyre.memory_summary() and "spyre:0" in torch.spyre.memory_summary(
+        0, abbreviated=True
+    )
 
 
 def test_allocations_above_2_gb():

@@ -41,7 +41,11 @@ def test_set_stream():
 
 
 def test_generic_stream_and_event_classes():
-    s, e, f = torch.Stream(device="spyre"), torch.Event(device="spyre", enable_timing=True), torch.Event(device="spyre", enable_timing=True)
+    s, e, f = (
+        torch.Stream(device="spyre"),
+        torch.Event(device="spyre", enable_timing=True),
+        torch.Event(device="spyre", enable_timing=True),
+    )
     e.record(s)
     with s:
         torch.ones(1 << 16, device="spyre").cpu()

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from torch_spyre import _C, memory, streams
+from torch_spyre import _C, memory, streams  # noqa: F401  torch.spyre.memory and .streams
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.memory import (  # noqa: F401
     empty_cache,
@@ -196,18 +196,17 @@ def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
         set_rng_state(state, index)
 
 
-class _CompileRefused:
-    """What Inductor finds when it looks for a backend of the device: it is not built yet, and says so."""
+class _Refusing(type):
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        cls()
 
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        self._refuse()
 
-    @classmethod
-    def create(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
-        cls._refuse()
+class _CompileRefused(metaclass=_Refusing):
+    """What Inductor finds when it looks for a backend of the device: it is not built yet, and says so at any use."""
 
-    @staticmethod
-    def _refuse() -> NoReturn:
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise NotImplementedError(
             'torch.compile with the inductor backend is not built yet for spyre tensors: run the model eagerly, or use torch.compile(backend="eager")'
         )
@@ -220,6 +219,8 @@ def __getattr__(name: str) -> Any:
     """Any other name is looked up in torch_spyre._C, as `torch.spyre.SpyreTensorLayout`."""
     if name.startswith("__"):
         raise AttributeError(name)
+    if name == "_initialized":  # torch.utils.checkpoint asks for it before it saves the generator's state
+        return is_initialized()
     try:
         return getattr(_C, name)
     except AttributeError:

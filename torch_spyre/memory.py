@@ -62,5 +62,7 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
         cells = [stats.get(f"{name}.all.{kind}", 0) for kind in ("current", "peak", "allocated", "freed")]
         lines.append(f"{name:<22}{cells[0]:>16,}{cells[1]:>16,}{cells[2]:>18,}{cells[3]:>18,}")
     if not abbreviated:
-        lines.append(f"allocations {stats.get('allocation.all.current', 0)}, out of memory {stats.get('num_ooms', 0)} times")
+        lines.append(
+            f"allocations {stats.get('allocation.all.current', 0)}, out of memory {stats.get('num_ooms', 0)} times"
+        )
     return "\n".join(lines)

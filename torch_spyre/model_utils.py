@@ -5,8 +5,12 @@ import torch
 from torch_spyre.constants import DEVICE_NAME
 
 
-def load_model_to_spyre(model: torch.nn.Module, dtype: torch.dtype | None = None, device: str | torch.device = DEVICE_NAME) -> torch.nn.Module:
+def load_model_to_spyre(
+    model: torch.nn.Module, dtype: torch.dtype | None = None, device: str | torch.device = DEVICE_NAME
+) -> torch.nn.Module:
     """Moves `model` to the device, tied parameters staying tied.
+
+    (`Module.to` unties them for every device outside PyTorch's own: it makes a new Parameter for each place.)
 
     Parameters
     ----------
@@ -23,10 +27,15 @@ def load_model_to_spyre(model: torch.nn.Module, dtype: torch.dtype | None = None
     torch.nn.Module
         `model`.
     """
-    if dtype is not None:
-        return model.to(device=device, dtype=dtype)
 
     def move(t: torch.Tensor) -> torch.Tensor:
-        return t.to(device, torch.float32) if t.dtype == torch.float64 else t.to(device)
+        kept = torch.float32 if t.dtype == torch.float64 else t.dtype
+        return t.to(device, dtype if dtype is not None and t.is_floating_point() else kept)
 
-    return model._apply(move)
+    # Parameters are swapped in place instead, so that every holder of one sees it move.
+    before = torch.__future__.get_swap_module_params_on_conversion()
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        return model._apply(move)
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(before)

@@ -28,7 +28,9 @@ def _plain(tensor: torch.Tensor) -> bool:
 def _check_device(device: Any) -> torch.device:
     device = torch.device(DEVICE_NAME if device is None else device)
     if device.type != DEVICE_NAME:
-        raise ValueError(f"device_layout= places a tensor on the {DEVICE_NAME} device, but device={device} was asked for: leave one of them out")
+        raise ValueError(
+            f"device_layout= places a tensor on the {DEVICE_NAME} device, but device={device} was asked for: leave one of them out"
+        )
     return device
 
 
@@ -54,7 +56,9 @@ def apply() -> None:
         if "size" in kwargs:
             size = (kwargs.pop("size"),)
         if kwargs:
-            raise TypeError(f"torch.empty with device_layout= takes size, dtype, device and requires_grad, not {', '.join(sorted(kwargs))}")
+            raise TypeError(
+                f"torch.empty with device_layout= takes size, dtype, device and requires_grad, not {', '.join(sorted(kwargs))}"
+            )
         shape = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
         return _C.empty_with_layout(list(shape), device_layout, dtype, device).requires_grad_(requires_grad)
 

@@ -50,20 +50,31 @@ class Stream(torch.Stream):
         _C._push_stream(self.stream_id, self.device_index)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         _C._pop_stream()
 
     def __repr__(self) -> str:
         return f"<torch_spyre.Stream device={DEVICE_NAME}:{self.device_index} id={self.stream_id}>"
 
 
-class Event(torch.Event):
-    """A point in a stream; `elapsed_time` between two, in milliseconds, is modelled card time unless SPYRE_EVENT_TIME=host."""
+class _EventType(type):
+    def __instancecheck__(cls, obj: Any) -> bool:
+        return isinstance(obj, torch.Event) and obj.device.type == DEVICE_NAME
 
-    def __new__(cls, device: Device = None, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> "Event":
-        return super().__new__(
-            cls, torch.device(DEVICE_NAME, _C._device_index(device)), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
-        )
+
+class Event(metaclass=_EventType):
+    """Makes a torch.Event of the device (torch's own methods refuse a subclass); isinstance() works.
+
+    `elapsed_time` between two, in milliseconds, is modelled card time unless SPYRE_EVENT_CLOCK=host.
+    """
+
+    def __new__(
+        cls, device: Device = None, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> torch.Event:
+        where = torch.device(DEVICE_NAME, _C._device_index(device))
+        return torch.Event(where, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 class StreamContext:
@@ -87,7 +98,11 @@ def stream(ctx: torch.Stream | None) -> StreamContext:
 
 
 def current_stream(device: Device = None) -> Stream:
-    return Stream(stream_id=_C._current_stream(_C._device_index(device)), device_index=_C._device_index(device), device_type=_C._device_type)
+    return Stream(
+        stream_id=_C._current_stream(_C._device_index(device)),
+        device_index=_C._device_index(device),
+        device_type=_C._device_type,
+    )
 
 
 def default_stream(device: Device = None) -> Stream:

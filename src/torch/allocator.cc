@@ -1,4 +1,5 @@
-// torch's view of the runtime's allocators: c10::DeviceAllocator for device memory, at::HostAllocator for pinned host memory.
+// torch's view of the runtime's allocators: c10::DeviceAllocator for device memory, at::HostAllocator for pinned host
+// memory.
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
@@ -19,7 +20,9 @@ stats::Stat convert(const runtime::Stat& from) {
   to.freed = from.freed;
   return to;
 }
-stats::StatArray convert(const runtime::StatArray& from) { return {convert(from[0]), convert(from[1]), convert(from[2])}; }
+stats::StatArray convert(const runtime::StatArray& from) {
+  return {convert(from[0]), convert(from[1]), convert(from[2])};
+}
 
 class DeviceAllocator final : public c10::DeviceAllocator {
  public:
@@ -27,7 +30,10 @@ class DeviceAllocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t n) override {
     const c10::DeviceIndex index = current_device().index();
     if (n == 0) return {nullptr, c10::Device(device_type, index)};
-    return data_ptr_of(translated([&] { return runtime_device(index).allocator().allocate(static_cast<int64_t>(n), current_stream(index)); }), index);
+    return data_ptr_of(
+        translated(
+            [&] { return runtime_device(index).allocator().allocate(static_cast<int64_t>(n), current_stream(index)); }),
+        index);
   }
   void copy_data(void* destination, const void* source, size_t count) const override {
     translated([&] {
@@ -70,10 +76,12 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     return to;
   }
   void resetAccumulatedStats(c10::DeviceIndex index) override {
-    if (runtime::Device* device = runtime::started_device(complete({device_type, index}).index())) device->allocator().reset_accumulated();
+    if (runtime::Device* device = runtime::started_device(complete({device_type, index}).index()))
+      device->allocator().reset_accumulated();
   }
   void resetPeakStats(c10::DeviceIndex index) override {
-    if (runtime::Device* device = runtime::started_device(complete({device_type, index}).index())) device->allocator().reset_peak();
+    if (runtime::Device* device = runtime::started_device(complete({device_type, index}).index()))
+      device->allocator().reset_peak();
   }
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
     const runtime::MemoryInfo info = translated([&] { return runtime_device(index).allocator().info(); });
@@ -93,8 +101,12 @@ class PinnedAllocator final : public at::HostAllocator {
     return {memory, memory, &runtime::free_pinned, at::Device(at::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &runtime::free_pinned; }
-  void copy_data(void* destination, const void* source, size_t count) const override { default_copy_data(destination, source, count); }
-  bool record_event(void* pointer, void*, c10::Stream stream) override { return runtime::note_pinned_use(pointer, runtime_stream(stream)); }
+  void copy_data(void* destination, const void* source, size_t count) const override {
+    default_copy_data(destination, source, count);
+  }
+  bool record_event(void* pointer, void*, c10::Stream stream) override {
+    return runtime::note_pinned_use(pointer, runtime_stream(stream));
+  }
   void empty_cache() override { runtime::empty_pinned_cache(); }
   at::HostStats get_stats() override {
     const runtime::PinnedStatistics now = runtime::pinned_statistics();

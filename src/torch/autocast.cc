@@ -1,4 +1,5 @@
-// torch.autocast("spyre"): torch's own op lists, with one boxed kernel per policy instead of a template instance per op.
+// torch.autocast("spyre"): torch's own op lists, with one boxed kernel per policy instead of a template instance per
+// op.
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
@@ -32,7 +33,8 @@ void map_tensors(c10::IValue& value, Fn&& fn) {
 
 void cast_arguments(const c10::OperatorHandle& op, Stack* stack, at::ScalarType type) {
   for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i)
-    map_tensors((*stack)[i], [&](const Tensor& t) { return castable(t) ? at::autocast::cached_cast(type, t, device_type) : t; });
+    map_tensors((*stack)[i],
+                [&](const Tensor& t) { return castable(t) ? at::autocast::cached_cast(type, t, device_type) : t; });
 }
 
 void call_without_autocast(const c10::OperatorHandle& op, Stack* stack) {
@@ -56,7 +58,9 @@ void float32_result(const c10::OperatorHandle& op, Stack* stack) {
   const size_t begin = stack->size() - arguments.size();
   const c10::IValue& first = (*stack)[begin];
   for (size_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i].name() == "dtype" && (*stack)[begin + i].isNone() && first.isTensor() && castable(first.toTensor())) (*stack)[begin + i] = at::kFloat;
+    if (arguments[i].name() == "dtype" && (*stack)[begin + i].isNone() && first.isTensor() &&
+        castable(first.toTensor()))
+      (*stack)[begin + i] = at::kFloat;
   call_without_autocast(op, stack);
 }
 
@@ -72,7 +76,9 @@ void promote(const c10::OperatorHandle& op, Stack* stack) {
 }
 
 void refuse_binary_cross_entropy(const c10::OperatorHandle&, Stack*) {
-  TORCH_CHECK(false, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: use binary_cross_entropy_with_logits, ",
+  TORCH_CHECK(false,
+              "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: use "
+              "binary_cross_entropy_with_logits, ",
               "or leave autocast for this op");
 }
 
@@ -90,10 +96,13 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(::torch::CppFunction:
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
   using namespace spyre::torch;
   using ::torch::CppFunction;
-  for (const char* name : {AT_FORALL_LOWER_PRECISION_FP(SPYRE_LISTED)}) m.impl(name, CppFunction::makeFromBoxedFunction<&lower_precision>());
+  for (const char* name : {AT_FORALL_LOWER_PRECISION_FP(SPYRE_LISTED)})
+    m.impl(name, CppFunction::makeFromBoxedFunction<&lower_precision>());
   for (const char* name : {AT_FORALL_FP32(SPYRE_LISTED) "norm.Scalar", "norm.ScalarOpt_dim"})
     m.impl(name, CppFunction::makeFromBoxedFunction<&float32>());
-  for (const char* name : {AT_FORALL_FP32_SET_OPT_DTYPE(SPYRE_LISTED)}) m.impl(name, CppFunction::makeFromBoxedFunction<&float32_result>());
-  for (const char* name : {AT_FORALL_PROMOTE(SPYRE_LISTED) "cat", "stack"}) m.impl(name, CppFunction::makeFromBoxedFunction<&promote>());
+  for (const char* name : {AT_FORALL_FP32_SET_OPT_DTYPE(SPYRE_LISTED)})
+    m.impl(name, CppFunction::makeFromBoxedFunction<&float32_result>());
+  for (const char* name : {AT_FORALL_PROMOTE(SPYRE_LISTED) "cat", "stack"})
+    m.impl(name, CppFunction::makeFromBoxedFunction<&promote>());
   m.impl("binary_cross_entropy", CppFunction::makeFromBoxedFunction<&refuse_binary_cross_entropy>());
 }

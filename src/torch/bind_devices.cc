@@ -22,7 +22,8 @@ using Release = py::call_guard<py::gil_scoped_release>;
 /// The index that None, an int, "spyre:1" or a torch.device means.
 c10::DeviceIndex device_index(const py::object& device) {
   if (device.is_none()) return current_device().index();
-  if (py::isinstance<py::int_>(device)) return complete(c10::Device(device_type, static_cast<c10::DeviceIndex>(device.cast<int>()))).index();
+  if (py::isinstance<py::int_>(device))
+    return complete(c10::Device(device_type, static_cast<c10::DeviceIndex>(device.cast<int>()))).index();
   if (py::isinstance<py::str>(device)) return complete(c10::Device(device.cast<std::string>())).index();
   return complete(device.cast<c10::Device>()).index();
 }
@@ -53,7 +54,8 @@ void pop_stream() {
 }
 
 py::dict device_properties() {
-  const device::Description& d = translated([]() -> const device::Description& { return device::current_description(); });
+  const device::Description& d =
+      translated([]() -> const device::Description& { return device::current_description(); });
   py::dict properties;
   properties["name"] = d.name;
   properties["multi_processor_count"] = d.cores;
@@ -86,8 +88,11 @@ void bind_devices(py::module_& m) {
   m.def("device_count", &runtime::device_count);
   m.def("current_device", [] { return static_cast<int>(current_device().index()); });
   m.def("set_device", [](const py::object& device) { set_current_device(device_index(device)); });
-  m.def("_exchange_device", [](int index) { return static_cast<int>(exchange_device(static_cast<c10::DeviceIndex>(index))); });
-  m.def("_device_index", [](const py::object& device) { return static_cast<int>(device_index(device)); }, py::arg("device") = py::none());
+  m.def("_exchange_device",
+        [](int index) { return static_cast<int>(exchange_device(static_cast<c10::DeviceIndex>(index))); });
+  m.def(
+      "_device_index", [](const py::object& device) { return static_cast<int>(device_index(device)); },
+      py::arg("device") = py::none());
   m.def(
       "synchronize",
       [](const py::object& device) {
@@ -109,7 +114,9 @@ void bind_devices(py::module_& m) {
   m.def("_push_stream", [](int64_t id, int index) { push_stream(id, static_cast<c10::DeviceIndex>(index)); });
   m.def("_pop_stream", &pop_stream);
   m.def("_stream_priority", [](int64_t id, int index) {
-    return runtime_stream(c10::Stream(c10::Stream::UNSAFE, c10::Device(device_type, static_cast<c10::DeviceIndex>(index)), id)).priority();
+    return runtime_stream(
+               c10::Stream(c10::Stream::UNSAFE, c10::Device(device_type, static_cast<c10::DeviceIndex>(index)), id))
+        .priority();
   });
   m.def(
       "create_stream",
@@ -120,7 +127,9 @@ void bind_devices(py::module_& m) {
       py::arg("device") = py::none(), py::arg("priority") = 0);
 
   m.def("_default_generator", [](int index) { return default_generator(static_cast<c10::DeviceIndex>(index)); });
-  m.def("create_generator", [](const py::object& device) { return new_generator(device_index(device)); }, py::arg("device") = py::none());
+  m.def(
+      "create_generator", [](const py::object& device) { return new_generator(device_index(device)); },
+      py::arg("device") = py::none());
 
   m.def("_fallback_counts", &fallback_counts);
   m.def("_reset_fallback_counts", &reset_fallback_counts);

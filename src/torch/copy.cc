@@ -30,12 +30,16 @@ bool is_byte_type(const runtime::Allocation& allocation) {
   return placement && placement->type == base::HostType::u8;
 }
 
-/// A contiguous uint8 tensor over memory that isn't uint8's own: bytes of a storage (UntypedStorage.copy_, deepcopy, save).
+/// A contiguous uint8 tensor over memory that isn't uint8's own: bytes of a storage (UntypedStorage.copy_, deepcopy,
+/// save).
 bool is_storage_bytes(const Tensor& t) {
-  return t.scalar_type() == at::kByte && t.is_contiguous() && !is_byte_type(allocation_of(*t.storage().unsafeGetStorageImpl()));
+  return t.scalar_type() == at::kByte && t.is_contiguous() &&
+         !is_byte_type(allocation_of(*t.storage().unsafeGetStorageImpl()));
 }
 
-int64_t first_byte(const Tensor& t) { return memory_of(t).storage_byte + t.storage_offset() * static_cast<int64_t>(t.itemsize()); }
+int64_t first_byte(const Tensor& t) {
+  return memory_of(t).storage_byte + t.storage_offset() * static_cast<int64_t>(t.itemsize());
+}
 
 runtime::Stream& stream_of(const Tensor& t) { return current_stream(t.device().index()); }
 
@@ -47,11 +51,12 @@ void upload(const Tensor& from, const Tensor& to, bool non_blocking) {
   // Cast on the CPU. The cast tensor lives only here, so its copy may not run later.
   const Tensor source = from.scalar_type() == to.scalar_type() ? from : from.to(to.scalar_type());
   if (is_storage_bytes(to) && source.is_contiguous()) {
-    runtime::write_bytes(allocation_of(*to.storage().unsafeGetStorageImpl()), first_byte(to), static_cast<int64_t>(source.nbytes()), source.const_data_ptr(),
-                         stream_of(to));
+    runtime::write_bytes(allocation_of(*to.storage().unsafeGetStorageImpl()), first_byte(to),
+                         static_cast<int64_t>(source.nbytes()), source.const_data_ptr(), stream_of(to));
     return;
   }
-  runtime::copy_to_device(host_tensor(source), device_tensor(to, false), stream_of(to), non_blocking && source.is_same(from));
+  runtime::copy_to_device(host_tensor(source), device_tensor(to, false), stream_of(to),
+                          non_blocking && source.is_same(from));
 }
 
 void download(const Tensor& from, const Tensor& to, bool non_blocking) {
@@ -63,8 +68,8 @@ void download(const Tensor& from, const Tensor& to, bool non_blocking) {
     return;
   }
   if (is_storage_bytes(from) && to.is_contiguous()) {
-    runtime::read_bytes(allocation_of(*from.storage().unsafeGetStorageImpl()), first_byte(from), static_cast<int64_t>(to.nbytes()), to.mutable_data_ptr(),
-                        stream_of(from));
+    runtime::read_bytes(allocation_of(*from.storage().unsafeGetStorageImpl()), first_byte(from),
+                        static_cast<int64_t>(to.nbytes()), to.mutable_data_ptr(), stream_of(from));
     return;
   }
   runtime::copy_to_host(device_tensor(from, true), host_tensor(to), stream_of(from), non_blocking);
@@ -73,12 +78,20 @@ void download(const Tensor& from, const Tensor& to, bool non_blocking) {
 void copy_within(const Tensor& from, const Tensor& to) {
   runtime::Stream& source = stream_of(from);
   runtime::Stream& destination = stream_of(to);
+  if (from.scalar_type() == at::kDouble || to.scalar_type() == at::kDouble) {
+    // At most one element, which the device keeps but can't compute with: cast on the CPU.
+    const Tensor host = at::empty(from.sizes(), from.options().device(at::kCPU));
+    download(from, host, false);
+    upload(host, to, false);
+    return;
+  }
   // As CUDA does: the source's stream works, after what is queued on the destination's, which then waits for it.
   const bool two = &source != &destination;
   if (two) source.wait(destination.record());
   if (is_storage_bytes(from) && is_storage_bytes(to)) {
-    runtime::copy_bytes(allocation_of(*from.storage().unsafeGetStorageImpl()), first_byte(from), allocation_of(*to.storage().unsafeGetStorageImpl()),
-                        first_byte(to), static_cast<int64_t>(to.nbytes()), source);
+    runtime::copy_bytes(allocation_of(*from.storage().unsafeGetStorageImpl()), first_byte(from),
+                        allocation_of(*to.storage().unsafeGetStorageImpl()), first_byte(to),
+                        static_cast<int64_t>(to.nbytes()), source);
   } else {
     runtime::copy_on_device(device_tensor(from, true), device_tensor(to, false), source);
   }
@@ -86,8 +99,9 @@ void copy_within(const Tensor& from, const Tensor& to) {
 }
 
 bool same_view(const Tensor& a, const Tensor& b) {
-  return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl() && a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
+  return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl() &&
+         a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.scalar_type() == b.scalar_type();
 }
 
 }  // namespace
@@ -100,7 +114,8 @@ Tensor copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
     return to;
   }
   Tensor source = from.is_conj() ? from.resolve_conj() : from;
-  // A negative view stores the opposite of what it shows: memory is copied as it is, then turned if the two sides differ.
+  // A negative view stores the opposite of what it shows: memory is copied as it is, then turned if the two sides
+  // differ.
   const bool turn = source.is_neg() != to.is_neg();
   if (turn && source.is_cpu()) {
     source = source.is_neg() ? source.resolve_neg() : source.neg();

@@ -5,7 +5,8 @@
 
 namespace spyre::torch {
 
-/// `from` into `to` (returned): any two of CPU and spyre, at least one spyre; any dtypes; `from` is expanded to the sizes of `to`.
+/// `from` into `to` (returned): any two of CPU and spyre, at least one spyre; any dtypes; `from` is expanded to the
+/// sizes of `to`.
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking);
 
 /// Whether the first upload of an int64 tensor warns that the device holds int32. Off by default.

@@ -1,5 +1,5 @@
-// Runs one ATen op on the CPU for device tensors. What must survive the trip there and back: which arguments share memory,
-// which are the same tensor, strides and offsets, in-place and out= results, generators, and the dtypes.
+// Runs one ATen op on the CPU for device tensors. What must survive the trip there and back: which arguments share
+// memory, which are the same tensor, strides and offsets, in-place and out= results, generators, and the dtypes.
 #include "torch/fallback.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -37,12 +37,14 @@ Mode read_mode() {
 
 /// What a schema says, worked out once per op.
 struct OpFacts {
+  c10::OperatorName op{
+      "", ""};  ///< as registered: an op may be taken out of the dispatcher and another come to its address
   std::string name;
   bool random = false;
-  bool index_like = false;                 ///< accepts CPU indices beside device tensors
+  bool index_like = false;  ///< accepts CPU indices beside device tensors
   int generator_argument = -1;
   std::vector<bool> written, out, is_dtype;  ///< per argument
-  std::vector<int> return_alias;           ///< per return: the argument it is, or -1
+  std::vector<int> return_alias;             ///< per return: the argument it is, or -1
   int64_t count = 0;
   bool told = false;
 };
@@ -64,9 +66,11 @@ bool starts_with_any(const std::string& name, std::initializer_list<const char*>
 std::unique_ptr<OpFacts> facts_from_schema(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   auto facts = std::make_unique<OpFacts>();
+  facts->op = op.operator_name();
   facts->name = schema.name() + (schema.overload_name().empty() ? "" : "." + schema.overload_name());
   facts->random = op.hasTag(at::Tag::nondeterministic_seeded);
-  facts->index_like = starts_with_any(facts->name, {"aten::index", "aten::_index", "aten::_unsafe_index", "aten::_ctc_loss"});
+  facts->index_like =
+      starts_with_any(facts->name, {"aten::index", "aten::_index", "aten::_unsafe_index", "aten::_ctc_loss"});
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];
     const std::string type = argument.real_type()->str();
@@ -83,7 +87,8 @@ std::unique_ptr<OpFacts> facts_from_schema(const c10::OperatorHandle& op) {
         const auto* other = schema.arguments()[i].alias_info();
         if (other && other->beforeSets() == alias->beforeSets()) same = static_cast<int>(i);
       }
-      TORCH_CHECK(alias->isWrite(), facts->name, " makes a view and has no kernel on the spyre device: views never go through the CPU");
+      TORCH_CHECK(alias->isWrite(), facts->name,
+                  " makes a view and has no kernel on the spyre device: views never go through the CPU");
     }
     facts->return_alias.push_back(same);
   }
@@ -133,9 +138,13 @@ Extent extent_of(const Tensor& t) {
 }
 
 /// True when two index tuples may reach the same element.
-bool overlaps_itself(const Tensor& t) { return t.numel() > 1 && !t.is_non_overlapping_and_dense() && at::has_internal_overlap(t) != at::MemOverlap::No; }
+bool overlaps_itself(const Tensor& t) {
+  return t.numel() > 1 && !t.is_non_overlapping_and_dense() && at::has_internal_overlap(t) != at::MemOverlap::No;
+}
 
-Tensor host_empty(const Tensor& t) { return at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kCPU).pinned_memory(false)); }
+Tensor host_empty(const Tensor& t) {
+  return at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kCPU).pinned_memory(false));
+}
 
 /// A CPU tensor of the same sizes, strides and values.
 Tensor download_like(const Tensor& t) {
@@ -172,7 +181,8 @@ class Trip {
       return;
     }
     if (!target_) target_ = t.device();
-    TORCH_CHECK(t.device() == *target_, "Expected all tensors to be on the same device, but found at least two devices, ", *target_, " and ",
+    TORCH_CHECK(t.device() == *target_,
+                "Expected all tensors to be on the same device, but found at least two devices, ", *target_, " and ",
                 t.device(), "! (", facts_.name, ")");
     Slot* slot = find(t);
     if (!slot) slot = &slots_.emplace_back(Slot{t, Tensor(), false, false});
@@ -199,8 +209,10 @@ class Trip {
         target_ = value.toGenerator().device();
       }
     }
-    TORCH_CHECK(!off_device || facts_.index_like || slots_.empty(), "Expected all tensors to be on the same device, but found at least two devices, ",
-                target_ ? *target_ : c10::Device(at::kCPU), " and cpu! (", facts_.name, " was given ", describe_arguments(*stack_, begin_, count_), ")");
+    TORCH_CHECK(!off_device || facts_.index_like || slots_.empty(),
+                "Expected all tensors to be on the same device, but found at least two devices, ",
+                target_ ? *target_ : c10::Device(at::kCPU), " and cpu! (", facts_.name, " was given ",
+                describe_arguments(*stack_, begin_, count_), ")");
     if (target_ && !target_->has_index()) target_ = current_device();
   }
 
@@ -244,7 +256,8 @@ class Trip {
       const Extent e = extent_of(s->device);
       lo = std::min(lo, base + e.lo * item);
       hi = std::max(hi, base + e.hi * item);
-      one_type &= s->device.scalar_type() == group[0]->device.scalar_type() && base == memory_of(group[0]->device).storage_byte;
+      one_type &=
+          s->device.scalar_type() == group[0]->device.scalar_type() && base == memory_of(group[0]->device).storage_byte;
     }
     const Tensor& first = group[0]->device;
     const int64_t base = memory_of(first).storage_byte;
@@ -257,8 +270,11 @@ class Trip {
       lo = 0;
     }
     for (Slot* s : group) {
-      const int64_t item = static_cast<int64_t>(s->device.itemsize()), at = memory_of(s->device).storage_byte + s->device.storage_offset() * item - lo;
-      TORCH_CHECK(at % item == 0, facts_.name, ": arguments share memory at an address that is not a multiple of their element size; clone() one of them");
+      const int64_t item = static_cast<int64_t>(s->device.itemsize()),
+                    at = memory_of(s->device).storage_byte + s->device.storage_offset() * item - lo;
+      TORCH_CHECK(
+          at % item == 0, facts_.name,
+          ": arguments share memory at an address that is not a multiple of their element size; clone() one of them");
       s->host = at::empty({0}, s->device.options().device(at::kCPU).pinned_memory(false));
       s->host.set_(bytes.storage(), at / item, s->device.sizes(), s->device.strides());
     }
@@ -280,7 +296,8 @@ class Trip {
         value = list;
       } else if (value.isOptionalTensorList()) {
         c10::List<std::optional<Tensor>> list;
-        for (const auto& t : value.toOptionalTensorVector()) list.push_back(t ? std::optional<Tensor>(host_of(*t)) : std::nullopt);
+        for (const auto& t : value.toOptionalTensorVector())
+          list.push_back(t ? std::optional<Tensor>(host_of(*t)) : std::nullopt);
         value = list;
       } else if (value.isDevice() && value.toDevice().is_privateuseone()) {
         value = c10::Device(at::kCPU);
@@ -330,7 +347,8 @@ class Trip {
     stack_->resize(begin_);
     for (size_t i = 0; i < count_; ++i) {
       c10::IValue value = originals_[i];
-      if (value.isTensor() && value.toTensor().defined() && !value.toTensor().is_privateuseone() && value.toTensor().scalar_type() == *narrow_)
+      if (value.isTensor() && value.toTensor().defined() && !value.toTensor().is_privateuseone() &&
+          value.toTensor().scalar_type() == *narrow_)
         value = value.toTensor().to(at::kFloat);
       if (facts_.is_dtype[i] && value.isInt() && value.toScalarType() == *narrow_) value = at::kFloat;
       stack_->push_back(std::move(value));
@@ -393,7 +411,7 @@ void boxed_fallback(const c10::OperatorHandle& op, Stack* stack) {
   {
     const std::lock_guard<std::mutex> lock(facts_mutex);
     auto& entry = facts_table()[&op.schema()];
-    if (!entry) entry = facts_from_schema(op);
+    if (!entry || entry->op != op.operator_name()) entry = facts_from_schema(op);
     facts = entry.get();
     if (mode != Mode::error) ++facts->count;
     tell = !facts->told;
@@ -402,8 +420,10 @@ void boxed_fallback(const c10::OperatorHandle& op, Stack* stack) {
   const size_t count = op.schema().arguments().size();
   if (mode == Mode::error || (tell && mode == Mode::warn)) {
     const std::string arguments = describe_arguments(*stack, stack->size() - count, count);
-    TORCH_CHECK_NOT_IMPLEMENTED(mode != Mode::error, facts->name, "(", arguments, ") has no kernel on the spyre device, and SPYRE_FALLBACK=error ",
-                                "forbids running it on the CPU: unset SPYRE_FALLBACK to allow that, or call .cpu() where it is meant");
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        mode != Mode::error, facts->name, "(", arguments,
+        ") has no kernel on the spyre device, and SPYRE_FALLBACK=error ",
+        "forbids running it on the CPU: unset SPYRE_FALLBACK to allow that, or call .cpu() where it is meant");
     if (warning()) warning()(facts->name, arguments);
   }
   try {
@@ -429,16 +449,21 @@ void reset_fallback_counts() {
   for (const auto& [key, facts] : facts_table()) facts->count = 0;
 }
 
-void set_fallback_warning(std::function<void(const std::string&, const std::string&)> warn) { warning() = std::move(warn); }
+void set_fallback_warning(std::function<void(const std::string&, const std::string&)> warn) {
+  warning() = std::move(warn);
+}
 
 }  // namespace spyre::torch
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(::torch::CppFunction::makeFromBoxedFunction<&spyre::torch::boxed_fallback>()); }
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(::torch::CppFunction::makeFromBoxedFunction<&spyre::torch::boxed_fallback>());
+}
 
-// Ops that have a composite kernel, which would hide the fallback above and take many trips to the CPU instead of one, and
-// ops whose composite kernel raises for a device it does not know.
+// Ops that have a composite kernel, which would hide the fallback above and take many trips to the CPU instead of one,
+// and ops whose composite kernel raises for a device it does not know.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* name : {"native_layer_norm", "native_group_norm", "_fused_rms_norm", "embedding", "silu_backward", "mish_backward",
-                           "native_channel_shuffle", "addr", "addr.out", "all.dims", "any.dims", "_grouped_mm", "convolution_backward"})
+  for (const char* name : {"native_layer_norm", "native_group_norm", "_fused_rms_norm", "embedding", "silu_backward",
+                           "mish_backward", "native_channel_shuffle", "addr", "addr.out", "all.dims", "any.dims",
+                           "_grouped_mm", "convolution", "_convolution", "convolution_backward"})
     m.impl(name, ::torch::CppFunction::makeFromBoxedFunction<&spyre::torch::boxed_fallback>());
 }

@@ -12,8 +12,8 @@ namespace spyre::torch {
 std::map<std::string, int64_t> fallback_counts();
 void reset_fallback_counts();
 
-/// Called once per op at its first CPU run, with its name and the shapes and dtypes of that call. Python sets it to raise the
-/// warning; what it throws ends the op.
+/// Called once per op at its first CPU run, with its name and the shapes and dtypes of that call. Python sets it to
+/// raise the warning; what it throws ends the op.
 void set_fallback_warning(std::function<void(const std::string& op, const std::string& arguments)> warn);
 
 }  // namespace spyre::torch

@@ -33,7 +33,8 @@ class SpyreGenerator final : public c10::GeneratorImpl {
 
   void set_state(const c10::TensorImpl& state) override {
     at::detail::check_rng_state(state);
-    TORCH_CHECK(state.numel() == state_bytes, "a generator state of the spyre device has ", state_bytes, " bytes, not ", state.numel());
+    TORCH_CHECK(state.numel() == state_bytes, "a generator state of the spyre device has ", state_bytes, " bytes, not ",
+                state.numel());
     const auto* bytes = static_cast<const uint8_t*>(state.data());
     seed_ = read(bytes);
     offset_ = read(bytes + 8);
@@ -86,18 +87,22 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
   const auto at = static_cast<size_t>(complete(c10::Device(device_type, index)).index());
   const std::lock_guard<std::mutex> lock(mutex);
   if (generators->empty()) {  // all at once: references into the vector stay good
-    for (int i = 0; i < runtime::device_count(); ++i) generators->push_back(at::make_generator<SpyreGenerator>(static_cast<c10::DeviceIndex>(i)));
+    for (int i = 0; i < runtime::device_count(); ++i)
+      generators->push_back(at::make_generator<SpyreGenerator>(static_cast<c10::DeviceIndex>(i)));
   }
   return generators->at(at);
 }
 
 uint64_t next_op_seed(const at::Generator& generator) {
-  TORCH_CHECK(generator.device().type() == device_type, "expected a generator of the spyre device, not of ", generator.device());
+  TORCH_CHECK(generator.device().type() == device_type, "expected a generator of the spyre device, not of ",
+              generator.device());
   auto* own = static_cast<SpyreGenerator*>(generator.unsafeGetGeneratorImpl());
   const std::lock_guard<std::mutex> lock(own->mutex_);
   return own->next();
 }
 
-at::Generator cpu_generator_for_next_op(const at::Generator& generator) { return at::detail::createCPUGenerator(next_op_seed(generator)); }
+at::Generator cpu_generator_for_next_op(const at::Generator& generator) {
+  return at::detail::createCPUGenerator(next_op_seed(generator));
+}
 
 }  // namespace spyre::torch

@@ -15,18 +15,23 @@ namespace {
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return device_type; }
-  c10::Device exchangeDevice(c10::Device device) const override { return {device_type, exchange_device(complete(device).index())}; }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    return {device_type, exchange_device(complete(device).index())};
+  }
   c10::Device getDevice() const override { return current_device(); }
   void setDevice(c10::Device device) const override { set_current_device(complete(device).index()); }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     if (device.index() >= 0 && device.index() < runtime::device_count()) set_current_device(device.index());
   }
-  c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(runtime::device_count()); }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    return static_cast<c10::DeviceIndex>(runtime::device_count());
+  }
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
     c10::DeviceCapability capability;
     capability.capability_data.capability_bits = 0;
-    for (const auto kind : {c10::kIndex_Byte, c10::kIndex_Char, c10::kIndex_Short, c10::kIndex_Int, c10::kIndex_Long, c10::kIndex_Half, c10::kIndex_Float,
-                            c10::kIndex_Bool, c10::kIndex_BFloat16, c10::kIndex_Float8_e5m2, c10::kIndex_Float8_e4m3fn})
+    for (const auto kind : {c10::kIndex_Byte, c10::kIndex_Char, c10::kIndex_Short, c10::kIndex_Int, c10::kIndex_Long,
+                            c10::kIndex_Half, c10::kIndex_Float, c10::kIndex_Bool, c10::kIndex_BFloat16,
+                            c10::kIndex_Float8_e5m2, c10::kIndex_Float8_e4m3fn})
       capability.capability_data.capability_bits |= 1ULL << kind;
     return capability;
   }
@@ -35,12 +40,15 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     device = complete(device);
     return c10::Stream(c10::Stream::UNSAFE, device, current_stream_id(device.index()));
   }
-  c10::Stream getDefaultStream(c10::Device device) const override { return c10::Stream(c10::Stream::DEFAULT, complete(device)); }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::DEFAULT, complete(device));
+  }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override {
     return getNewStream(device, high_priority ? runtime::highest_priority : 0);
   }
   c10::Stream getNewStream(c10::Device device, int priority) const override {
-    return torch_stream(translated([&]() -> runtime::Stream& { return runtime_device(complete(device).index()).create_stream(priority); }));
+    return torch_stream(translated(
+        [&]() -> runtime::Stream& { return runtime_device(complete(device).index()).create_stream(priority); }));
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
     const c10::Device device = complete(stream.device());
@@ -60,9 +68,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     c10::getDeviceAllocator(device_type)->recordStream(data, stream);
   }
 
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex index, const c10::EventFlag) const override {
-    TORCH_CHECK(index == -1 || index == stream.device_index(), "event of spyre device ", static_cast<int>(index), " recorded on a stream of device ",
-                static_cast<int>(stream.device_index()));
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex index,
+              const c10::EventFlag) const override {
+    TORCH_CHECK(index == -1 || index == stream.device_index(), "event of spyre device ", static_cast<int>(index),
+                " recorded on a stream of device ", static_cast<int>(stream.device_index()));
     translated([&] {
       if (!*event) *event = new runtime::Event();
       static_cast<runtime::Event*>(*event)->record(runtime_stream(stream));
@@ -77,10 +86,13 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     if (event) translated([&] { static_cast<runtime::Event*>(event)->synchronize(); });
   }
-  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override { delete static_cast<runtime::Event*>(event); }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<runtime::Event*>(event);
+  }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     TORCH_CHECK(start && end, "elapsed_time: both events must be recorded first");
-    return translated([&] { return static_cast<runtime::Event*>(start)->elapsed_ms(*static_cast<runtime::Event*>(end)); });
+    return translated(
+        [&] { return static_cast<runtime::Event*>(start)->elapsed_ms(*static_cast<runtime::Event*>(end)); });
   }
 };
 
@@ -94,11 +106,15 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   void setCurrentDevice(c10::DeviceIndex index) const override { set_current_device(index); }
   c10::DeviceIndex getCurrentDevice() const override { return current_device().index(); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override { return exchange_device(index); }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override { return index < 0 ? getCurrentDevice() : exchange_device(index); }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+    return index < 0 ? getCurrentDevice() : exchange_device(index);
+  }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
     return default_generator(index < 0 ? current_device().index() : index);
   }
-  at::Generator getNewGenerator(c10::DeviceIndex index) const override { return new_generator(index < 0 ? current_device().index() : index); }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return new_generator(index < 0 ? current_device().index() : index);
+  }
   at::Device getDeviceFromPtr(void* data) const override {
     const auto allocation = runtime::find(data);
     TORCH_CHECK(allocation, "address ", data, " is not memory of the spyre device");

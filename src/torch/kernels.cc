@@ -1,4 +1,5 @@
-// The ATen kernels that know about memory: making, viewing, resizing, copying, filling. All other ops are fallback.cc's.
+// The ATen kernels that know about memory: making, viewing, resizing, copying, filling. All other ops are
+// fallback.cc's.
 #include <ATen/EmptyTensor.h>
 #include <ATen/Scalar.h>
 #include <ATen/native/Resize.h>
@@ -24,14 +25,17 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
-c10::Device checked_device(std::optional<c10::Device> device, std::optional<c10::Layout> layout, std::optional<bool> pin_memory) {
-  TORCH_CHECK(!layout || *layout == c10::kStrided, "the spyre device holds strided tensors only, not ", *layout, ": convert with to_dense()");
+c10::Device checked_device(std::optional<c10::Device> device, std::optional<c10::Layout> layout,
+                           std::optional<bool> pin_memory) {
+  TORCH_CHECK(!layout || *layout == c10::kStrided, "the spyre device holds strided tensors only, not ", *layout,
+              ": convert with to_dense()");
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
   return complete(device.value_or(c10::Device(device_type)));
 }
 
-Tensor empty_memory_format(IntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                           std::optional<bool> pin_memory, std::optional<c10::MemoryFormat> format) {
+Tensor empty_memory_format(IntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<c10::Layout> layout,
+                           std::optional<c10::Device> device, std::optional<bool> pin_memory,
+                           std::optional<c10::MemoryFormat> format) {
   at::detail::check_size_nonnegative(sizes);
   const c10::Device where = checked_device(device, layout, pin_memory);
   c10::SmallVector<int64_t, 5> strides = c10::contiguous_strides(sizes);
@@ -48,10 +52,12 @@ Tensor empty_memory_format(IntArrayRef sizes, std::optional<at::ScalarType> type
   return new_tensor(sizes, strides, c10::dtype_or_default(type), where);
 }
 
-Tensor empty_strided(IntArrayRef sizes, IntArrayRef strides, std::optional<at::ScalarType> type, std::optional<c10::Layout> layout,
-                     std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+Tensor empty_strided(IntArrayRef sizes, IntArrayRef strides, std::optional<at::ScalarType> type,
+                     std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                     std::optional<bool> pin_memory) {
   at::detail::check_size_nonnegative(sizes);
-  TORCH_CHECK(sizes.size() == strides.size(), "dimensionality of sizes (", sizes.size(), ") must match dimensionality of strides (", strides.size(), ")");
+  TORCH_CHECK(sizes.size() == strides.size(), "dimensionality of sizes (", sizes.size(),
+              ") must match dimensionality of strides (", strides.size(), ")");
   return new_tensor(sizes, strides, c10::dtype_or_default(type), checked_device(device, layout, pin_memory));
 }
 
@@ -74,12 +80,14 @@ Tensor& set_storage(Tensor& self, at::Storage source, int64_t offset, IntArrayRe
 }
 
 Tensor& set_empty(Tensor& self) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0, c10::DataPtr(nullptr, self.device()), device_allocator(), true);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
+                                                       c10::DataPtr(nullptr, self.device()), device_allocator(), true);
   return set_storage(self, at::Storage(std::move(storage)), 0, {0}, {});
 }
 
 Tensor no_complex_view(const Tensor& self) {
-  TORCH_CHECK_TYPE(false, "the spyre device has no complex numbers: view a ", self.scalar_type(), " tensor as complex (or back) on the CPU");
+  TORCH_CHECK_TYPE(false, "the spyre device has no complex numbers: view a ", self.scalar_type(),
+                   " tensor as complex (or back) on the CPU");
 }
 
 Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
@@ -90,28 +98,33 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& to) {
 at::Scalar local_scalar_dense(const Tensor& self) {
   TORCH_CHECK(self.numel() == 1, "expected a tensor with one element, not ", self.sizes());
   const Tensor host = at::empty({}, self.options().device(at::kCPU));
-  copy_from(self.dim() == 0 ? self : self.view({}), host, false);
+  copy_from(self.dim() == 0 ? self : self.view(IntArrayRef()), host, false);
   return host.item();
 }
 
 Tensor& fill_scalar(Tensor& self, const at::Scalar& value) {
   if (self.numel() == 0) return self;
-  const Tensor one = at::empty({}, self.options().device(at::kCPU).pinned_memory(false)).fill_(value);  // torch's own checks of the range
-  translated([&] { runtime::fill(device_tensor(self, false), one.const_data_ptr(), current_stream(self.device().index())); });
+  const Tensor one = at::empty({}, self.options().device(at::kCPU).pinned_memory(false))
+                         .fill_(value);  // torch's own checks of the range
+  translated(
+      [&] { runtime::fill(device_tensor(self, false), one.const_data_ptr(), current_stream(self.device().index())); });
   return self;
 }
 Tensor& fill_tensor(Tensor& self, const Tensor& value) {
-  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions.");
+  TORCH_CHECK(value.dim() == 0, "fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(),
+              " dimensions.");
   return fill_scalar(self, value.item());
 }
 Tensor& zero_(Tensor& self) { return fill_scalar(self, 0); }
 
 void record_stream(Tensor& self, c10::Stream stream) {
-  if (self.numel() > 0) translated([&] { allocation_of(*self.storage().unsafeGetStorageImpl()).note_use(runtime_stream(stream)); });
+  if (self.numel() > 0)
+    translated([&] { allocation_of(*self.storage().unsafeGetStorageImpl()).note_use(runtime_stream(stream)); });
 }
 
 /// Attention is computed by its mathematical definition, op by op.
-int64_t sdp_choice(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&, double, bool, std::optional<double>, bool) {
+int64_t sdp_choice(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&, double, bool,
+                   std::optional<double>, bool) {
   return static_cast<int64_t>(sdp::SDPBackend::math);
 }
 

@@ -56,13 +56,16 @@ PlacementPtr default_placement(at::IntArrayRef sizes, at::IntArrayRef strides, H
   return cache->get(sizes, strides, type);
 }
 
-PlacementPtr placement_with(at::IntArrayRef sizes, at::IntArrayRef strides, HostType type, const SpyreTensorLayout& layout) {
-  const base::Format format = layout::storage_format(layout.device_dtype()), expected = base::device_format(type, ieee_numerics());
-  TORCH_CHECK(format == expected, "a ", std::string(base::host_name(type)), " tensor is held as ", std::string(base::format_name(expected)),
-              " on the device; the layout ", layout.repr(), " is for another format");
+PlacementPtr placement_with(at::IntArrayRef sizes, at::IntArrayRef strides, HostType type,
+                            const SpyreTensorLayout& layout) {
+  const base::Format expected = base::device_format(type);
+  TORCH_CHECK(layout::storage_format(layout.device_dtype()) == expected, "a ", std::string(base::host_name(type)),
+              " tensor is held as ", std::string(base::format_name(expected)), " on the device; the layout ",
+              layout.repr(), " is for another format");
   auto placement = std::make_shared<Placement>();
   placement->type = type;
   placement->geometry = Geometry::of(layout, vec(sizes), vec(strides));
+  placement->geometry.format = base::device_format(type, ieee_numerics());  // of the same width
   placement->user_layout = layout;
   return placement;
 }
@@ -79,23 +82,27 @@ PlacementPtr first_placement(const at::Tensor& t, const Allocation& allocation, 
 }
 
 int64_t storage_byte_of(const c10::StorageImpl& storage, const Allocation& allocation) {
-  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(storage.data()) - static_cast<uintptr_t>(allocation.logical()));
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(storage.data()) -
+                              static_cast<uintptr_t>(allocation.logical()));
 }
 
 int64_t storage_bytes(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
   return static_cast<int64_t>(at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type)));
 }
 
-runtime::AllocationPtr allocate_for(at::IntArrayRef sizes, at::IntArrayRef strides, HostType type, int64_t nbytes, c10::DeviceIndex index) {
+runtime::AllocationPtr allocate_for(at::IntArrayRef sizes, at::IntArrayRef strides, HostType type, int64_t nbytes,
+                                    c10::DeviceIndex index) {
   runtime::Device& device = runtime_device(index);
   if (type == HostType::f64) return device.allocator().allocate(nbytes, current_stream(index));
   return device.allocator().allocate_typed(nbytes, current_stream(index), default_placement(sizes, strides, type));
 }
 
-at::Tensor wrap(c10::DataPtr data, int64_t nbytes, at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), nbytes, std::move(data), device_allocator(), true);
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-                                                               c10::scalarTypeToTypeMeta(type));
+at::Tensor wrap(c10::DataPtr data, int64_t nbytes, at::IntArrayRef sizes, at::IntArrayRef strides,
+                at::ScalarType type) {
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), nbytes, std::move(data),
+                                                       device_allocator(), true);
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(type));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return tensor;
 }
@@ -113,32 +120,47 @@ bool ieee_numerics() {
 
 HostType host_type(at::ScalarType type, int64_t numel) {
   switch (type) {
-    case at::kHalf: return HostType::f16;
-    case at::kBFloat16: return HostType::bf16;
-    case at::kBool: return HostType::b8;
-    case at::kByte: return HostType::u8;
-    case at::kChar: return HostType::i8;
-    case at::kShort: return HostType::i16;
-    case at::kInt: return HostType::i32;
-    case at::kLong: return HostType::i64;
-    case at::kFloat: return HostType::f32;
-    case at::kFloat8_e4m3fn: return HostType::e4m3;
-    case at::kFloat8_e5m2: return HostType::e5m2;
+    case at::kHalf:
+      return HostType::f16;
+    case at::kBFloat16:
+      return HostType::bf16;
+    case at::kBool:
+      return HostType::b8;
+    case at::kByte:
+      return HostType::u8;
+    case at::kChar:
+      return HostType::i8;
+    case at::kShort:
+      return HostType::i16;
+    case at::kInt:
+      return HostType::i32;
+    case at::kLong:
+      return HostType::i64;
+    case at::kFloat:
+      return HostType::f32;
+    case at::kFloat8_e4m3fn:
+      return HostType::e4m3;
+    case at::kFloat8_e5m2:
+      return HostType::e5m2;
     case at::kDouble:
       if (numel <= 1) return HostType::f64;
-      TORCH_CHECK_TYPE(false, "the spyre device has no float64: cast to torch.float32 first, as in x.float().to(\"spyre\")");
+      TORCH_CHECK_TYPE(false,
+                       "the spyre device has no float64: cast to torch.float32 first, as in x.float().to(\"spyre\")");
     case at::kComplexFloat:
     case at::kComplexDouble:
     case at::kComplexHalf:
-      TORCH_CHECK_TYPE(false, "the spyre device has no complex numbers (", type, "): keep them on the CPU, or store torch.view_as_real(x)");
+      TORCH_CHECK_TYPE(false, "the spyre device has no complex numbers (", type,
+                       "): keep them on the CPU, or store torch.view_as_real(x)");
     default:
       TORCH_CHECK_TYPE(false, "the spyre device has no format for ", type,
-                       ": cast to one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int64, int32, int16, int8, uint8 or bool");
+                       ": cast to one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int64, int32, int16, "
+                       "int8, uint8 or bool");
   }
 }
 
 c10::DataPtr data_ptr_of(const runtime::AllocationPtr& allocation, c10::DeviceIndex index) {
-  return {allocation->data(), allocation->retain_context(), &Allocation::release_context, c10::Device(device_type, index)};
+  return {allocation->data(), allocation->retain_context(), &Allocation::release_context,
+          c10::Device(device_type, index)};
 }
 
 at::Tensor new_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type, c10::Device device) {
@@ -150,20 +172,23 @@ at::Tensor new_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::Scalar
   return wrap(data_ptr_of(allocation, index), nbytes, sizes, strides, type);
 }
 
-at::Tensor new_tensor_with_layout(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type, c10::Device device, const SpyreTensorLayout& layout) {
+at::Tensor new_tensor_with_layout(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type,
+                                  c10::Device device, const SpyreTensorLayout& layout) {
   const HostType host = host_type(type, 2);
   const int64_t nbytes = storage_bytes(sizes, strides, type);
   const c10::DeviceIndex index = complete(device).index();
   if (nbytes == 0) return new_tensor(sizes, strides, type, device);
   const auto allocation = translated([&] {
-    return runtime_device(index).allocator().allocate_typed(nbytes, current_stream(index), placement_with(sizes, strides, host, layout));
+    return runtime_device(index).allocator().allocate_typed(nbytes, current_stream(index),
+                                                            placement_with(sizes, strides, host, layout));
   });
   return wrap(data_ptr_of(allocation, index), nbytes, sizes, strides, type);
 }
 
 Allocation& allocation_of(const c10::StorageImpl& storage) {
   const c10::DataPtr& data = storage.data_ptr();
-  if (data.get_deleter() == &Allocation::release_context && data.get_context()) return *Allocation::from_context(data.get_context());
+  if (data.get_deleter() == &Allocation::release_context && data.get_context())
+    return *Allocation::from_context(data.get_context());
   const auto found = runtime::find(data.get());
   TORCH_CHECK(found, "no memory of the spyre device is at address ", data.get(),
               ": a tensor over foreign memory can't be used on the device after that memory was released");
@@ -179,7 +204,9 @@ Memory memory_of(const at::Tensor& tensor) {
 at::Tensor whole_memory_bytes(const at::Tensor& tensor) {
   at::Tensor bytes = at::empty({0}, tensor.options().dtype(at::kByte));
   const Allocation& allocation = allocation_of(*tensor.storage().unsafeGetStorageImpl());
-  TORCH_CHECK(memory_of(tensor).storage_byte == 0, "arguments of different dtypes share the memory of a tensor that came through DLPack: clone() one of them");
+  TORCH_CHECK(
+      memory_of(tensor).storage_byte == 0,
+      "arguments of different dtypes share the memory of a tensor that came through DLPack: clone() one of them");
   bytes.unsafeGetTensorImpl()->set_storage_keep_dtype(tensor.storage());
   bytes.unsafeGetTensorImpl()->set_sizes_contiguous({allocation.logical_bytes()});
   return bytes;
@@ -190,10 +217,12 @@ runtime::DeviceTensor device_tensor(const at::Tensor& tensor, bool read) {
   Allocation& allocation = allocation_of(storage);
   const HostType type = host_type(tensor.scalar_type(), tensor.numel());
   const int64_t item = static_cast<int64_t>(tensor.itemsize()), first = storage_byte_of(storage, allocation);
-  TORCH_CHECK(first % item == 0, "a ", tensor.scalar_type(), " tensor starts at byte ", first, " of its memory, not at a multiple of its element size: clone() it on the CPU first");
+  TORCH_CHECK(first % item == 0, "a ", tensor.scalar_type(), " tensor starts at byte ", first,
+              " of its memory, not at a multiple of its element size: clone() it on the CPU first");
   const bool bytes_do = type == HostType::u8 || type == HostType::i64 || type == HostType::f64;
   if (read && !bytes_do && !allocation.typed())
-    runtime::make_typed(allocation, first_placement(tensor, allocation, first, type), current_stream(tensor.device().index()));
+    runtime::make_typed(allocation, first_placement(tensor, allocation, first, type),
+                        current_stream(tensor.device().index()));
   runtime::DeviceTensor result;
   result.allocation = &allocation;
   result.type = type;
@@ -215,10 +244,12 @@ Allocation& typed_allocation(const at::Tensor& tensor) {
 }
 
 SpyreTensorLayout tensor_layout(const at::Tensor& tensor) {
-  TORCH_CHECK(tensor.is_privateuseone() && tensor.has_storage(), "get_spyre_tensor_layout: expected a tensor on the spyre device, not on ", tensor.device());
+  TORCH_CHECK(tensor.is_privateuseone() && tensor.has_storage(),
+              "get_spyre_tensor_layout: expected a tensor on the spyre device, not on ", tensor.device());
   const HostType type = host_type(tensor.scalar_type(), 2);
   return translated([&] {
-    if (tensor.storage().nbytes() == 0) return default_placement(tensor.sizes(), tensor.strides(), type)->user_layout.value();
+    if (tensor.storage().nbytes() == 0)
+      return default_placement(tensor.sizes(), tensor.strides(), type)->user_layout.value();
     const PlacementPtr placement = typed_allocation(tensor).placement();
     if (placement->user_layout) return *placement->user_layout;
     return SpyreTensorLayout({placement->geometry.storage_elements}, placement->type);
@@ -226,13 +257,16 @@ SpyreTensorLayout tensor_layout(const at::Tensor& tensor) {
 }
 
 void set_tensor_layout(const at::Tensor& tensor, const SpyreTensorLayout& layout) {
-  TORCH_CHECK(tensor.is_privateuseone(), "set_spyre_tensor_layout: expected a tensor on the spyre device, not on ", tensor.device());
+  TORCH_CHECK(tensor.is_privateuseone(), "set_spyre_tensor_layout: expected a tensor on the spyre device, not on ",
+              tensor.device());
   if (tensor.numel() == 0) return;
   Allocation& allocation = typed_allocation(tensor);
-  TORCH_CHECK(whole(tensor, allocation, memory_of(tensor).storage_byte), "a layout belongs to the whole memory of a tensor, and this ", tensor.sizes(),
+  TORCH_CHECK(whole(tensor, allocation, memory_of(tensor).storage_byte),
+              "a layout belongs to the whole memory of a tensor, and this ", tensor.sizes(),
               " tensor is a view of a part of it: clone() it first");
   translated([&] {
-    runtime::relayout(allocation, placement_with(tensor.sizes(), tensor.strides(), host_type(tensor.scalar_type(), 2), layout),
+    runtime::relayout(allocation,
+                      placement_with(tensor.sizes(), tensor.strides(), host_type(tensor.scalar_type(), 2), layout),
                       current_stream(tensor.device().index()));
   });
 }
@@ -241,7 +275,9 @@ void resize_storage(c10::StorageImpl& storage, int64_t nbytes, c10::DeviceIndex 
   if (static_cast<int64_t>(storage.nbytes()) == nbytes) return;
   TORCH_CHECK(storage.resizable(), "trying to resize a storage that is not resizable");
   c10::DataPtr data(nullptr, c10::Device(device_type, index));
-  if (nbytes > 0 && storage.nbytes() == 0) data = device_allocator()->allocate(static_cast<size_t>(nbytes));
+  if (nbytes > 0 && storage.nbytes() == 0)
+    data = data_ptr_of(
+        translated([&] { return runtime_device(index).allocator().allocate(nbytes, current_stream(index)); }), index);
   if (nbytes > 0 && storage.nbytes() > 0) {
     Allocation& old = allocation_of(storage);
     TORCH_CHECK(storage_byte_of(storage, old) == 0, "trying to resize a storage over foreign memory");
@@ -258,12 +294,14 @@ void resize_strided(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArra
   if (impl->numel() == 0) return;
   const c10::DeviceIndex index = tensor.device().index();
   c10::StorageImpl& storage = *impl->unsafe_storage().unsafeGetStorageImpl();
-  const int64_t needed = storage_bytes(sizes, strides, tensor.scalar_type()) + tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+  const int64_t needed = storage_bytes(sizes, strides, tensor.scalar_type()) +
+                         tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
   if (needed <= static_cast<int64_t>(storage.nbytes())) return;
   if (storage.nbytes() > 0 || tensor.storage_offset() != 0) return resize_storage(storage, needed, index);
   // The first elements of an empty storage: placed as a new tensor would be.
   TORCH_CHECK(storage.resizable(), "trying to resize a storage that is not resizable");
-  storage.set_data_ptr_noswap(data_ptr_of(translated([&] { return allocate_for(sizes, strides, type, needed, index); }), index));
+  storage.set_data_ptr_noswap(
+      data_ptr_of(translated([&] { return allocate_for(sizes, strides, type, needed, index); }), index));
   storage.set_nbytes(static_cast<size_t>(needed));
 }
 

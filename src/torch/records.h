@@ -15,8 +15,8 @@
 
 namespace spyre::torch {
 
-/// The device's word for a torch dtype. Throws for one that the device has no format for, with the advice to cast; float64 is
-/// let through when `numel` <= 1 (kept as raw bytes: GradScaler makes such a tensor).
+/// The device's word for a torch dtype. Throws for one that the device has no format for, with the advice to cast;
+/// float64 is let through when `numel` <= 1 (kept as raw bytes: GradScaler makes such a tensor).
 base::HostType host_type(at::ScalarType type, int64_t numel);
 /// SPYRE_NUMERICS=ieee.
 bool ieee_numerics();
@@ -29,10 +29,11 @@ c10::DataPtr data_ptr_of(const runtime::AllocationPtr& allocation, c10::DeviceIn
 /// A new tensor of these sizes and strides (elements), its memory typed by the default placement.
 at::Tensor new_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type, c10::Device device);
 /// The same with memory laid out by `layout`.
-at::Tensor new_tensor_with_layout(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type, c10::Device device,
-                                  const layout::SpyreTensorLayout& layout);
+at::Tensor new_tensor_with_layout(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type,
+                                  c10::Device device, const layout::SpyreTensorLayout& layout);
 
-/// The allocation of a storage: fast through the deleter, or by address for foreign DataPtrs. Throws when there is none.
+/// The allocation of a storage: fast through the deleter, or by address for foreign DataPtrs. Throws when there is
+/// none.
 runtime::Allocation& allocation_of(const c10::StorageImpl& storage);
 struct Memory {
   uint64_t serial = 0;
@@ -43,8 +44,8 @@ Memory memory_of(const at::Tensor& tensor);
 /// uint8 tensor over all logical bytes of the tensor's allocation, from its storage's start on.
 at::Tensor whole_memory_bytes(const at::Tensor& tensor);
 
-/// What the runtime's copies take: for a tensor with elements. `read`: a raw allocation is first made typed (the first typed
-/// use), except for uint8, int64 (its bytes may not be values yet) and float64.
+/// What the runtime's copies take: for a tensor with elements. `read`: a raw allocation is first made typed (the first
+/// typed use), except for uint8, int64 (its bytes may not be values yet) and float64.
 runtime::DeviceTensor device_tensor(const at::Tensor& tensor, bool read);
 /// Makes the allocation typed by the tensor's dtype, whatever it was.
 runtime::Allocation& typed_allocation(const at::Tensor& tensor);

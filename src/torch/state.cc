@@ -28,8 +28,8 @@ c10::Device current_device() { return {device_type, index_now()}; }
 void set_current_device(c10::DeviceIndex index) {
   const int count = runtime::device_count();
   if (index < 0 || index >= count) translated([&] { runtime::check_process(); });
-  TORCH_CHECK(index >= 0 && index < count, "spyre device ", static_cast<int>(index), " does not exist: this process sees ", count,
-              " (SPYRE_DEVICES lists them, as \"0,1\")");
+  TORCH_CHECK(index >= 0 && index < count, "spyre device ", static_cast<int>(index),
+              " does not exist: this process sees ", count, " (SPYRE_DEVICES lists them, as \"0,1\")");
   current_index = index;
 }
 
@@ -70,7 +70,8 @@ runtime::Stream& runtime_stream(const c10::Stream& stream) {
 }
 
 c10::Stream torch_stream(runtime::Stream& stream) {
-  return c10::Stream(c10::Stream::UNSAFE, c10::Device(device_type, static_cast<c10::DeviceIndex>(stream.device().index())), stream.id());
+  return c10::Stream(c10::Stream::UNSAFE,
+                     c10::Device(device_type, static_cast<c10::DeviceIndex>(stream.device().index())), stream.id());
 }
 
 int64_t exchange_stream(c10::DeviceIndex index, int64_t id) {

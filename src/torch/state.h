@@ -1,4 +1,5 @@
-// What this folder keeps per thread and process: the current device and streams, and how the runtime's errors become torch's.
+// What this folder keeps per thread and process: the current device and streams, and how the runtime's errors become
+// torch's.
 #pragma once
 
 #include <c10/core/Device.h>
