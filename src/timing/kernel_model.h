@@ -21,12 +21,19 @@ struct Touch {
   Affine first, size;
 };
 
+/// A dimension of a memory access whose box base, base + step, ... (extent indices) may leave the view.
+struct Clip {
+  Affine base, extent;
+  int64_t step = 1, limit = 0;  ///< limit: of the view's dimension
+};
+
 struct StepModel {
   const program::Step* step = nullptr;
   int nest = 0;
   program::Unit unit = program::Unit::sync;
   std::vector<Touch> touches;
   std::vector<Affine> key;            ///< sizes that the price depends on, constants left out
+  std::vector<Clip> clips;            ///< and what is clipped off where
   const program::MemRef* memory = nullptr;
   std::vector<Affine> bases;          ///< of `memory`, per entry (0 for indexed ones)
   Id share = program::none;

@@ -76,13 +76,16 @@ struct History {
   }
 };
 
+/// Process numbers of a trace: 1 is the calls (walk.cc), the cores follow.
+constexpr int first_core_process = 2;
+
 class TraceListener : public WindowListener {
  public:
   TraceListener(const KernelModel& model, const KernelWalkOptions& o, KernelModel::Class c) : model_(model), options_(o) {
-    process_ = c.core + 1;
-    o.trace->name_process(process_, fmt::format("core {} (stands for {})", c.core, c.count));
-    static constexpr const char* names[] = {"ld", "st", "pt", "sfp", "mv", "ring", "psum", "sync"};
-    for (int u = 0; u < 7; ++u) o.trace->name_thread(process_, u, names[u], u);
+    process_ = first_core_process + c.core;
+    o.trace->name_process(process_, fmt::format("core {}", c.core));
+    static constexpr const char* names[] = {"ld", "st", "pt", "sfp", "mv", "ring", "psum"};
+    for (int u = 0; u < static_cast<int>(std::size(names)); ++u) o.trace->name_thread(process_, u, names[u], u);
   }
   void ran(int step, const Cost& cost, int64_t start_ps, int64_t end_ps) override {
     const StepModel& s = model_.steps()[step];
@@ -118,6 +121,11 @@ class Prices {
     const StepModel& s = model_.steps()[index];
     key_.clear();
     for (const Affine& a : s.key) key_.push_back(model_.expressions().value(a, values));
+    for (const Clip& c : s.clips) {
+      const int64_t base = model_.expressions().value(c.base, values), extent = model_.expressions().value(c.extent, values);
+      key_.push_back(base < 0 ? std::min(ceil_div(-base, c.step), extent) : 0);
+      key_.push_back(std::clamp<int64_t>(ceil_div(c.limit - base, c.step), 0, extent));
+    }
     key_.push_back(static_cast<int64_t>(part * 1e6));
     auto& list = known_[index];
     for (const Priced& p : list.prices) {

@@ -213,7 +213,7 @@ class ModelBuilder {
       item.step = e.step;
       item.limit = limit;
       add(item);
-      s.key.push_back(base);
+      s.clips.push_back({base, extent, e.step, limit});
     }
   }
   /// The usual entry: a range with its own size, which its bound keeps inside the view.

@@ -246,7 +246,7 @@ TEST(Walk, TracesShowEveryInstanceOnItsUnitWithoutOverlap) {
     tracks[{e["pid"], e["tid"]}].push_back({e["ts"], e["dur"]});
     names.insert(e["name"].get<std::string>());
   }
-  EXPECT_EQ(tracks.size(), 4u);  // ld, st, pt, sfp of the one class
+  EXPECT_EQ(tracks.size(), 5u);  // the call; ld, st, pt, sfp of the one class
   for (auto& [track, spans] : tracks) {
     std::sort(spans.begin(), spans.end());
     EXPECT_GE(spans.front().first, 5.0);

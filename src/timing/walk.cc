@@ -45,6 +45,7 @@ Timeline walk(const program::Program& program, const ScalarValues& scalars, cons
   std::map<CallKey, KernelTime> known;
   std::vector<char> written(program.symbols.size(), 0);
   timeline.calls.reserve(program.calls.size());
+  if (options.trace) options.trace->name_process(1, "calls");
   for (const program::Call& call : program.calls) {
     const program::Kernel& kernel = program.kernels.at(call.kernel);
     CallKey key{call.kernel, kernel_scalars(program, call, scalars), {}};
@@ -66,6 +67,10 @@ Timeline walk(const program::Program& program, const ScalarValues& scalars, cons
     }
     KernelTime time = at->second;
     time.start_ps = timeline.total_ps;
+    if (options.trace) {
+      options.trace->complete(1, 0, kernel.name, "call", options.trace_start_ps + time.start_ps, time.duration_ps,
+                              {{"bytes_read", time.bytes_read}, {"bytes_written", time.bytes_written}, {"macs", time.macs}});
+    }
     timeline.total_ps += time.duration_ps;
     timeline.calls.push_back(time);
     for (size_t f = 0; f < call.symbols.size(); ++f) {

@@ -208,12 +208,12 @@ void Window::advance() {
   }
   if (next < 0) fail(Fault::program, "kernel {}: no step can start: the program was not verified", model_.kernel().name);
   now_ += next;
-  std::vector<int64_t> finished;
+  finished_.clear();
   std::erase_if(landing_, [&](int64_t seq) {
     Instance& i = at(seq);
     i.left_ps -= next;
     if (i.left_ps > 0) return false;
-    finished.push_back(seq);
+    finished_.push_back(seq);
     return true;
   });
   bool changed = false;
@@ -229,7 +229,7 @@ void Window::advance() {
         i.left_ps = i.cost.latency_ps;
         landing_.push_back(running);
       } else {
-        finished.push_back(running);
+        finished_.push_back(running);
       }
       running = -1;
       changed = true;
@@ -238,7 +238,7 @@ void Window::advance() {
     }
   }
   if (changed) sum_demands();
-  for (const int64_t seq : finished) finish(seq);
+  for (const int64_t seq : finished_) finish(seq);
 }
 
 void Window::finish(int64_t seq) {

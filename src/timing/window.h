@@ -85,7 +85,7 @@ class Window {
   static constexpr int units = 8;
   std::array<std::vector<int64_t>, units> ready_;  // min-heaps
   std::array<int64_t, units> running_;             // or -1
-  std::vector<int64_t> landing_;
+  std::vector<int64_t> landing_, finished_;
   int64_t port_ = 0, memory_ = 0, stream_ = 0;     // sums over running instances
   std::vector<BufferState> buffers_;
   std::vector<Id> live_;  // buffers declared so far
