@@ -34,7 +34,9 @@ void Affine::add(const IntExpr& atom, int64_t coefficient) {
 void Affine::add_scaled(const IntExpr& e, int64_t factor) {
   using Op = IntExpr::Op;
   switch (e.op) {
-    case Op::constant: constant = checked_sum(constant, checked_product(factor, e.value)); return;
+    case Op::constant:
+      constant = checked_sum(constant, checked_product(factor, e.value));
+      return;
     case Op::add:
     case Op::sub:
       add_scaled(e.args[0], factor);
@@ -50,7 +52,8 @@ void Affine::add_scaled(const IntExpr& e, int64_t factor) {
     case Op::div:
       if (e.args[1].is_constant(1)) return add_scaled(e.args[0], factor);
       break;
-    default: break;
+    default:
+      break;
   }
   if (!has_leaf(e))  // min, max, div, mod of numbers
     constant = checked_sum(constant, checked_product(factor, evaluate(e, {}).lo));
@@ -72,7 +75,8 @@ Affine Affine::plus(const Affine& other, int64_t factor) const {
 }
 
 bool Affine::is_leaf(IntExpr::Op op, Id id) const {
-  return constant == 0 && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].atom.op == op && terms[0].atom.id == id;
+  return constant == 0 && terms.size() == 1 && terms[0].coefficient == 1 && terms[0].atom.op == op &&
+         terms[0].atom.id == id;
 }
 
 int64_t Affine::coefficient(IntExpr::Op op, Id id) const {

@@ -1,7 +1,7 @@
 // Affine: the normal form of an integer expression, constant + sum of coefficient x atom.
 //
-// Atoms are leaves, or whole sub-expressions that are not affine (min, max, div, mod, products): two forms of equal value by
-// their text are equal, and differences cancel.
+// Atoms are leaves, or whole sub-expressions that are not affine (min, max, div, mod, products): two forms of equal
+// value by their text are equal, and differences cancel.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Affine {
   int64_t constant = 0;
   std::vector<Term> terms;  ///< distinct atoms, in order of appearance
 
-  /// The expression must have passed evaluate(). Throws Error(program) when a coefficient leaves +-value_limit or there are
-  /// more than 64 atoms.
+  /// The expression must have passed evaluate(). Throws Error(program) when a coefficient leaves +-value_limit or there
+  /// are more than 64 atoms.
   static Affine of(const IntExpr& e);
   static Affine of(int64_t constant) { return {constant, {}}; }
 

@@ -27,12 +27,14 @@ int64_t product(int64_t a, int64_t b) {
   return limited(v, overflow);
 }
 void check_divisor(int64_t by) {
-  if (by < 1) fail(Fault::program, "an integer expression divides by {}; div and mod take a constant of at least 1", by);
+  if (by < 1)
+    fail(Fault::program, "an integer expression divides by {}; div and mod take a constant of at least 1", by);
 }
 void count(const IntExpr& e, int depth, int& nodes) {
   if (depth > depth_limit || ++nodes > node_limit)
     fail(Fault::program, "an integer expression is larger than {} levels or {} nodes", depth_limit, node_limit);
-  if (e.op <= IntExpr::Op::scalar && !e.args.empty()) fail(Fault::program, "a leaf of an integer expression has arguments");
+  if (e.op <= IntExpr::Op::scalar && !e.args.empty())
+    fail(Fault::program, "a leaf of an integer expression has arguments");
   for (const IntExpr& a : e.args) count(a, depth + 1, nodes);
 }
 Interval leaf(const std::vector<Interval>& values, Id id, const char* what) {
@@ -72,29 +74,42 @@ int64_t saturating_mul(int64_t a, int64_t b) {
 Interval evaluate(const IntExpr& e, const LeafValues& leaves) {
   using Op = IntExpr::Op;
   switch (e.op) {
-    case Op::constant: return Interval::point(limited(e.value, false));
-    case Op::start: return leaf(leaves.start, e.id, "range");
-    case Op::size: return leaf(leaves.size, e.id, "range");
-    case Op::trip: return leaf(leaves.trip, e.id, "range");
-    case Op::coordinate: return leaf(leaves.coordinate, e.id, "grid dimension");
-    case Op::scalar: return leaf(leaves.scalar, e.id, "scalar");
-    default: break;
+    case Op::constant:
+      return Interval::point(limited(e.value, false));
+    case Op::start:
+      return leaf(leaves.start, e.id, "range");
+    case Op::size:
+      return leaf(leaves.size, e.id, "range");
+    case Op::trip:
+      return leaf(leaves.trip, e.id, "range");
+    case Op::coordinate:
+      return leaf(leaves.coordinate, e.id, "grid dimension");
+    case Op::scalar:
+      return leaf(leaves.scalar, e.id, "scalar");
+    default:
+      break;
   }
   if (e.op > Op::mod) fail(Fault::program, "an integer expression has an unknown operation");
   if (e.args.size() != 2) fail(Fault::program, "an integer expression has {} arguments instead of 2", e.args.size());
   const Interval a = evaluate(e.args[0], leaves);
   if (e.op == Op::div || e.op == Op::mod) {
-    if (!e.args[1].is_constant()) fail(Fault::program, "an integer expression divides by something that is no constant");
+    if (!e.args[1].is_constant())
+      fail(Fault::program, "an integer expression divides by something that is no constant");
     limited(e.args[1].value, false);
     return e.op == Op::div ? floor_div(a, e.args[1].value) : floor_mod(a, e.args[1].value);
   }
   const Interval b = evaluate(e.args[1], leaves);
   switch (e.op) {
-    case Op::add: return a + b;
-    case Op::sub: return a - b;
-    case Op::mul: return a * b;
-    case Op::min: return min(a, b);
-    default: return max(a, b);
+    case Op::add:
+      return a + b;
+    case Op::sub:
+      return a - b;
+    case Op::mul:
+      return a * b;
+    case Op::min:
+      return min(a, b);
+    default:
+      return max(a, b);
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace spyre::program {
 
-/// Every integer expression of a verified program stays within +-value_limit at every node, so that sums and products of two
-/// values by small numbers fit in 64 bits.
+/// Every integer expression of a verified program stays within +-value_limit at every node, so that sums and products
+/// of two values by small numbers fit in 64 bits.
 constexpr int64_t value_limit = int64_t{1} << 53;
 
 /// All integers v with lo <= v <= hi; never empty.

@@ -20,7 +20,11 @@ TEST(Interval, BoundsHoldEveryValueAndAreReached) {
     int64_t lo = INT64_MAX, hi = INT64_MIN;
     for (int64_t x = a.lo; x <= a.hi; ++x)
       for (int64_t y = b.lo; y <= b.hi; ++y) {
-        const int64_t v = op == Op::add ? x + y : op == Op::sub ? x - y : op == Op::mul ? x * y : op == Op::min ? std::min(x, y) : std::max(x, y);
+        const int64_t v = op == Op::add   ? x + y
+                          : op == Op::sub ? x - y
+                          : op == Op::mul ? x * y
+                          : op == Op::min ? std::min(x, y)
+                                          : std::max(x, y);
         lo = std::min(lo, v);
         hi = std::max(hi, v);
       }

@@ -12,8 +12,8 @@ using verifier::Context;
 void check_view(const Symbol& s, const std::string& where) {
   const int64_t end = s.view.extent().second;
   if (end > s.geometry.storage_elements)
-    fail(Fault::program, "{}: the view of symbol {} ({}) reaches element {}, its allocation has {}", where, s.name, s.view.to_text(), end - 1,
-         s.geometry.storage_elements);
+    fail(Fault::program, "{}: the view of symbol {} ({}) reaches element {}, its allocation has {}", where, s.name,
+         s.view.to_text(), end - 1, s.geometry.storage_elements);
 }
 
 std::vector<bool> verify_kernel(const Program& program, const Kernel& kernel, const device::Description& description) {
@@ -32,10 +32,14 @@ const char* direction_name(Direction d) {
 
 bool may_bind(Direction actual, Direction formal) {
   switch (formal) {
-    case Direction::in: return true;
-    case Direction::out: return actual != Direction::in;
-    case Direction::inout: return actual != Direction::in;
-    default: return actual == Direction::temp;
+    case Direction::in:
+      return true;
+    case Direction::out:
+      return actual != Direction::in;
+    case Direction::inout:
+      return actual != Direction::in;
+    default:
+      return actual == Direction::temp;
   }
 }
 
@@ -48,7 +52,8 @@ void verify(const Program& program, const device::Description& description) {
   for (const Kernel& kernel : program.kernels) complete.push_back(verify_kernel(program, kernel, description));
 
   std::vector<bool> written;  // holds data that a kernel may read
-  for (const Symbol& s : program.symbols) written.push_back(s.direction == Direction::in || s.direction == Direction::inout);
+  for (const Symbol& s : program.symbols)
+    written.push_back(s.direction == Direction::in || s.direction == Direction::inout);
   for (size_t i = 0; i < program.calls.size(); ++i) {
     const Call& call = program.calls[i];
     const Kernel& kernel = program.kernels[call.kernel];
@@ -60,9 +65,10 @@ void verify(const Program& program, const device::Description& description) {
       const Id id = call.symbols[f];
       const Symbol& actual = program.symbols[id];
       if (!may_bind(actual.direction, formal.direction))
-        fail(Fault::program, "{}: symbol {} is {}, but formal {} is {}", where, actual.name, direction_name(actual.direction), formal.name,
-             direction_name(formal.direction));
-      if (formal_of[id] != none && (formal.direction != Direction::in || kernel.formals[formal_of[id]].direction != Direction::in))
+        fail(Fault::program, "{}: symbol {} is {}, but formal {} is {}", where, actual.name,
+             direction_name(actual.direction), formal.name, direction_name(formal.direction));
+      if (formal_of[id] != none &&
+          (formal.direction != Direction::in || kernel.formals[formal_of[id]].direction != Direction::in))
         fail(Fault::program, "{}: symbol {} is bound to both {} and {}, not both of which are in", where, actual.name,
              kernel.formals[formal_of[id]].name, formal.name);
       formal_of[id] = static_cast<Id>(f);
@@ -76,8 +82,8 @@ void verify(const Program& program, const device::Description& description) {
     for (size_t s = 0; s < kernel.scalars.size(); ++s) {
       const Scalar &formal = kernel.scalars[s], &actual = program.scalars[call.scalars[s]];
       if (actual.lo < formal.lo || actual.hi > formal.hi)
-        fail(Fault::program, "{}: scalar {} in {}..{} leaves the bounds {}..{} of {}", where, actual.name, actual.lo, actual.hi, formal.lo,
-             formal.hi, formal.name);
+        fail(Fault::program, "{}: scalar {} in {}..{} leaves the bounds {}..{} of {}", where, actual.name, actual.lo,
+             actual.hi, formal.lo, formal.hi, formal.name);
     }
   }
 }

@@ -29,8 +29,9 @@ kernel scratch(t: temp f32 [4,32]) cores 32 { grid(a:4) { core m in 0..4 by 1 on
 )";
 
 std::string calls(const std::string& text, const std::string& scalar = "0..8") {
-  return "sym x: in f32 [4,32]\nsym t: temp f32 [4,32]\nsym u: temp f32 [4,32]\nsym io: inout f32 [4,32]\nsym y: out f32 [4,32]\nscalar n: i32 in " + scalar +
-         "\n" + kernels + text + "\n";
+  return "sym x: in f32 [4,32]\nsym t: temp f32 [4,32]\nsym u: temp f32 [4,32]\nsym io: inout f32 [4,32]\nsym y: out "
+         "f32 [4,32]\nscalar n: i32 in " +
+         scalar + "\n" + kernels + text + "\n";
 }
 
 TEST(VerifyCalls, DirectionsFit) {

@@ -57,7 +57,8 @@ DimCells dim_cells(const Context& c, const IntExpr& base, const IntExpr& extent,
       begin = begin.plus(Affine::of(t.atom), -t.coefficient);
       end = end.plus(Affine::of(t.atom), -t.coefficient);
     }
-  d.hull = {c.bounds(begin, nonempty).lo, std::max(c.bounds(begin, nonempty).lo, c.bounds(end, nonempty).hi - step + 1)};
+  d.hull = {c.bounds(begin, nonempty).lo,
+            std::max(c.bounds(begin, nonempty).lo, c.bounds(end, nonempty).hi - step + 1)};
   return d;
 }
 
@@ -95,7 +96,8 @@ AccessCells cells_of(const Context& c, const Site& site, const StickShape& stick
         const Range& range = c.kernel.ranges[r];
         if (range.is_core || range.uniform) continue;
         const Affine last = Affine::of(IntExpr::leaf(Op::start, r)).plus(Affine::of(range.by)).minus(c.ranges[r].hi);
-        if ((compare.op == Compare::Op::ge && difference.equals(last)) || (compare.op == Compare::Op::le && last.plus(difference).equals(Affine::of(0))))
+        if ((compare.op == Compare::Op::ge && difference.equals(last)) ||
+            (compare.op == Compare::Op::le && last.plus(difference).equals(Affine::of(0))))
           cells.fixed.insert({true, r});
       }
     }
@@ -104,8 +106,8 @@ AccessCells cells_of(const Context& c, const Site& site, const StickShape& stick
   return cells;
 }
 
-std::set<Variable> apart_in(const Context& c, Id nest, const DimCells& a, const DimCells& b, bool same, const std::set<Variable>& common,
-                            int64_t block, int64_t phase) {
+std::set<Variable> apart_in(const Context& c, Id nest, const DimCells& a, const DimCells& b, bool same,
+                            const std::set<Variable>& common, int64_t block, int64_t phase) {
   std::set<Variable> found;
   if (!a.known || !b.known) return found;
   struct Term {
@@ -157,7 +159,8 @@ std::set<Variable> apart(const Context& c, const AccessCells& a, const AccessCel
   const bool same = &a == &b;
   if (!same && a.site->nest != b.site->nest) {  // coordinates mean the same only in equal grids
     const auto &ga = c.kernel.nests[a.site->nest].grid, &gb = c.kernel.nests[b.site->nest].grid;
-    if (!std::equal(ga.begin(), ga.end(), gb.begin(), gb.end(), [](const GridDim& x, const GridDim& y) { return x.size == y.size; }))
+    if (!std::equal(ga.begin(), ga.end(), gb.begin(), gb.end(),
+                    [](const GridDim& x, const GridDim& y) { return x.size == y.size; }))
       return found;
   }
   std::set<Variable> common = a.variables;
@@ -169,7 +172,8 @@ std::set<Variable> apart(const Context& c, const AccessCells& a, const AccessCel
   }
   for (size_t d = 0; d < a.dims.size(); ++d) {
     const bool lane = static_cast<int>(d) == sticks.lane_dim;
-    found.merge(apart_in(c, a.site->nest, a.dims[d], b.dims[d], same, common, lane ? sticks.block : 1, lane ? sticks.phase : 0));
+    found.merge(apart_in(c, a.site->nest, a.dims[d], b.dims[d], same, common, lane ? sticks.block : 1,
+                         lane ? sticks.phase : 0));
   }
   return found;
 }
@@ -187,7 +191,9 @@ bool hulls_apart(const AccessCells& a, const AccessCells& b, const StickShape& s
     const Affine sa = scalars(a.dims[d]), sb = scalars(b.dims[d]);
     if (!sa.equals(sb)) continue;
     const int64_t block = lane ? sticks.block : 1, phase = lane ? sticks.phase : 0;
-    if (lane && std::any_of(sa.terms.begin(), sa.terms.end(), [&](const auto& t) { return t.coefficient % block != 0; })) continue;
+    if (lane &&
+        std::any_of(sa.terms.begin(), sa.terms.end(), [&](const auto& t) { return t.coefficient % block != 0; }))
+      continue;
     const Interval x = a.dims[d].hull, y = b.dims[d].hull;
     auto down = [&](int64_t v) { return round_down(v + phase, block); };
     auto up = [&](int64_t v) { return round_up(v + phase, block); };

@@ -16,15 +16,15 @@ struct Variable {
   auto operator<=>(const Variable&) const = default;
 };
 
-/// One dimension of an access: the boxes lie in [outer, outer + length), where `outer` depends on coordinates, trips and
-/// scalars only; loops in `inner` cut that cell into parts that are apart from each other.
+/// One dimension of an access: the boxes lie in [outer, outer + length), where `outer` depends on coordinates, trips
+/// and scalars only; loops in `inner` cut that cell into parts that are apart from each other.
 struct DimCells {
   bool known = false;
   Affine outer;
   int64_t length = 0;
   std::set<Variable> inner;
   bool inner_aligned = true;  ///< the parts begin at multiples of whole sticks (lane dimension)
-  Interval hull;              ///< smallest and one past the largest index over all cores and trips, scalars' part of `outer` aside
+  Interval hull;  ///< smallest and one past the largest index over all cores and trips, scalars' part of `outer` aside
 };
 
 struct AccessCells {
@@ -41,8 +41,9 @@ AccessCells cells_of(const Context& context, const Site& site, const StickShape&
 /// Number of values of a variable.
 int64_t count_of(const Context& context, Id nest, const Variable& v);
 
-/// Variables v such that two instances of a and b that differ in v touch different sticks, whatever their other variables.
-/// For a == b all variables count, else only those that both have in common (coordinates of one nest, common loops).
+/// Variables v such that two instances of a and b that differ in v touch different sticks, whatever their other
+/// variables. For a == b all variables count, else only those that both have in common (coordinates of one nest, common
+/// loops).
 std::set<Variable> apart(const Context& context, const AccessCells& a, const AccessCells& b, const StickShape& sticks);
 
 /// True when no stick is touched by an instance of a and one of b.

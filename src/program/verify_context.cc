@@ -7,7 +7,12 @@ namespace spyre::program::verifier {
 using Op = IntExpr::Op;
 
 Context::Context(const Program& p, const Kernel& k, const device::Description& d)
-    : program(p), kernel(k), description(d), ranges(k.ranges.size()), buffer_visible(k.buffers.size(), false), writers(k.buffers.size()) {
+    : program(p),
+      kernel(k),
+      description(d),
+      ranges(k.ranges.size()),
+      buffer_visible(k.buffers.size(), false),
+      writers(k.buffers.size()) {
   leaves.start.resize(k.ranges.size());
   leaves.size.resize(k.ranges.size());
   leaves.trip.resize(k.ranges.size());
@@ -34,12 +39,15 @@ Interval Context::check(const IntExpr& e) const {
     check_expression_size(e);
     for_each_leaf(e, [&](const IntExpr& l) {
       if (l.op == Op::start || l.op == Op::size || l.op == Op::trip) {
-        if (l.id < 0 || l.id >= static_cast<Id>(ranges.size())) throw Error(Fault::program, "an expression names a range that does not exist");
-        if (!ranges[l.id].visible) throw Error(Fault::program, "range " + range_name(l.id) + " is used out of its scope");
+        if (l.id < 0 || l.id >= static_cast<Id>(ranges.size()))
+          throw Error(Fault::program, "an expression names a range that does not exist");
+        if (!ranges[l.id].visible)
+          throw Error(Fault::program, "range " + range_name(l.id) + " is used out of its scope");
         if (l.op == Op::trip && kernel.ranges[l.id].is_core)
           throw Error(Fault::program, "core range " + range_name(l.id) + " has no trips");
       }
-      if (l.op == Op::scalar && l.id >= 0 && l.id < static_cast<Id>(kernel.scalars.size()) && kernel.scalars[l.id].is_float)
+      if (l.op == Op::scalar && l.id >= 0 && l.id < static_cast<Id>(kernel.scalars.size()) &&
+          kernel.scalars[l.id].is_float)
         throw Error(Fault::program, "scalar " + kernel.scalars[l.id].name + " is f32; an index needs an i32 one");
     });
     const Interval v = evaluate(e, leaves);
@@ -72,7 +80,8 @@ Interval Context::bounds(const Affine& form, Id nonempty, const LeafValues& valu
   --budget;
   Id inner = none;
   for (const auto& t : form.terms)
-    if ((t.atom.op == Op::start || t.atom.op == Op::size) && (inner == none || ranges[t.atom.id].order > ranges[inner].order))
+    if ((t.atom.op == Op::start || t.atom.op == Op::size) &&
+        (inner == none || ranges[t.atom.id].order > ranges[inner].order))
       inner = t.atom.id;
   if (inner == none) return form.bounds(values);
   const int64_t c = form.coefficient(Op::start, inner), s = form.coefficient(Op::size, inner);
@@ -181,7 +190,8 @@ void Context::declare_range(Id id) {
         DimMask length_dims = 0;
         for (const auto& t : f.hi.minus(f.lo).terms) length_dims |= dims_of(t.atom);
         if (r.parent != none)
-          f.max_trips = std::max(f.max_trips, ceil_div(kernel.ranges[r.parent].by, r.by)), f.min_trips = std::max<int64_t>(1, f.min_trips);
+          f.max_trips = std::max(f.max_trips, ceil_div(kernel.ranges[r.parent].by, r.by)),
+          f.min_trips = std::max<int64_t>(1, f.min_trips);
         else if (length_dims != 0)
           fail("uniform loop {} has a length that differs between cores and divides no range: its trips are not known",
                range_name(id));
@@ -212,13 +222,11 @@ std::string Context::formal_name(Id id) const {
   return kernel.formals[id].name;
 }
 
-std::string Context::where() const {
-  return step_ ? where(*step_) : fmt::format("kernel '{}'", kernel.name);
-}
+std::string Context::where() const { return step_ ? where(*step_) : fmt::format("kernel '{}'", kernel.name); }
 
 std::string Context::where(const Step& step) const {
-  const char* const names[] = {"ld", "st", "pt", "sfp", "sfp.red", "sfp.scan", "sfp.sort", "sfp.gather",
-                               "mv", "ring", "psum", "fence"};
+  const char* const names[] = {"ld",       "st",         "pt", "sfp",  "sfp.red", "sfp.scan",
+                               "sfp.sort", "sfp.gather", "mv", "ring", "psum",    "fence"};
   std::string to, from;
   auto append = [](std::string& list, const std::string& name) { list += (list.empty() ? "" : ", ") + name; };
   const MemRef* memory = memory_of(step);

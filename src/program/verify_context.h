@@ -1,4 +1,5 @@
-// What the verifier knows of one kernel while it checks it: the bounds of its ranges, and every step with what encloses it.
+// What the verifier knows of one kernel while it checks it: the bounds of its ranges, and every step with what encloses
+// it.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +26,20 @@ struct RangeFacts {
   bool declared = false;  ///< its statement has been met, in nest `nest`
   bool visible = false;   ///< in scope at the place being checked
   Id nest = none;
-  int order = 0;          ///< outer ranges have smaller ones
+  int order = 0;  ///< outer ranges have smaller ones
   Affine lo, hi;
   int64_t min_trips = 1, max_trips = 1;
-  DimMask dims = 0;       ///< coordinates that start and size depend on
-  DimMask start_dims = 0; ///< coordinates that start alone depends on, for a given trip
+  DimMask dims = 0;        ///< coordinates that start and size depend on
+  DimMask start_dims = 0;  ///< coordinates that start alone depends on, for a given trip
 };
 
 /// One step and where it stands.
 struct Site {
   const Step* step = nullptr;
   Id nest = none;
-  int order = 0;  ///< position in text order
-  std::vector<Id> ranges;                    ///< enclosing core ranges and loops, outermost first
-  std::vector<const Condition*> conditions;  ///< of the enclosing `if`s, outermost first
+  int order = 0;                                   ///< position in text order
+  std::vector<Id> ranges;                          ///< enclosing core ranges and loops, outermost first
+  std::vector<const Condition*> conditions;        ///< of the enclosing `if`s, outermost first
   std::vector<std::pair<const Block*, int>> path;  ///< block and position in it, from the nest's body down to the step
 };
 
@@ -69,7 +70,8 @@ class Context {
 
   /// Checks that all leaves are in scope and that no value leaves +-value_limit. Returns its bounds.
   Interval check(const IntExpr& e) const;
-  /// Bounds with the connection between start, size and end of a range. Assumes that range `nonempty` has a size of 1 or more.
+  /// Bounds with the connection between start, size and end of a range. Assumes that range `nonempty` has a size of 1
+  /// or more.
   Interval bounds(const Affine& form, Id nonempty = none) const { return bounds(form, nonempty, leaves); }
   Interval bounds(const Affine& form, Id nonempty, const LeafValues& values) const;
   /// With the starts of ranges replaced by trips and coordinates as far as they are affine.
@@ -122,7 +124,8 @@ struct Extent {
   bool single = false;    ///< 1 by its text: broadcasts
   bool constant() const { return form.is_constant(); }
 };
-/// Box of a buffer operand, transposed as written. Throws Error(program) unless it lies inside the buffer for all values.
+/// Box of a buffer operand, transposed as written. Throws Error(program) unless it lies inside the buffer for all
+/// values.
 std::vector<Extent> extents_of(const Context& context, const BufRef& ref);
 /// Extent of one entry of a memory access.
 Extent extent_of(const Context& context, const Entry& entry);

@@ -1,7 +1,9 @@
-// Defined before read: what of each buffer instance has been written when a step reads it, followed through the statements.
+// Defined before read: what of each buffer instance has been written when a step reads it, followed through the
+// statements.
 //
-// A buffer is defined as a whole, from 0 up to some position along one dimension, or at the boxes written in the present
-// trips. A loop over a whole range that writes the range's box in every trip defines everything up to the range's end.
+// A buffer is defined as a whole, from 0 up to some position along one dimension, or at the boxes written in the
+// present trips. A loop over a whole range that writes the range's box in every trip defines everything up to the
+// range's end.
 #include <algorithm>
 
 #include "program/verify_context.h"
@@ -18,11 +20,11 @@ struct Part {
 
 struct Defined {
   bool whole = false;
-  int dim = -1;            ///< else: positions 0 .. upto along dim, all of the others; -1 = nothing
+  int dim = -1;  ///< else: positions 0 .. upto along dim, all of the others; -1 = nothing
   Affine upto;
-  std::vector<Part> boxes; ///< written in the present trips
-  DimMask only_at_zero = 0;///< after psum to 0: defined on the cores with coordinate 0 of these only
-  int64_t cores = 0;       ///< of the nest that wrote it
+  std::vector<Part> boxes;   ///< written in the present trips
+  DimMask only_at_zero = 0;  ///< after psum to 0: defined on the cores with coordinate 0 of these only
+  int64_t cores = 0;         ///< of the nest that wrote it
 };
 
 using State = std::vector<Defined>;
@@ -35,7 +37,8 @@ bool same(const Part& a, const Part& b) {
 
 class Flow {
  public:
-  explicit Flow(Context& context) : c_(context), state_(context.kernel.buffers.size()), depth_(state_.size()), branch_(state_.size()) {}
+  explicit Flow(Context& context)
+      : c_(context), state_(context.kernel.buffers.size()), depth_(state_.size()), branch_(state_.size()) {}
 
   void run() {
     alive_ = c_.kernel.scope;
@@ -142,8 +145,8 @@ class Flow {
 
   bool others_whole(const Part& p, int along) const {
     for (size_t d = 0; d < p.first.size(); ++d)
-      if (static_cast<int>(d) != along && !(p.first[d].is_constant() && p.first[d].constant == 0 && p.size[d].is_constant() &&
-                                            p.size[d].constant == -1))
+      if (static_cast<int>(d) != along && !(p.first[d].is_constant() && p.first[d].constant == 0 &&
+                                            p.size[d].is_constant() && p.size[d].constant == -1))
         return false;
     return true;
   }
@@ -168,7 +171,8 @@ class Flow {
     }
   }
 
-  /// `limit`: the extents the step works on, in the order of the operand's (transposed) dimensions; missing leading ones are 1.
+  /// `limit`: the extents the step works on, in the order of the operand's (transposed) dimensions; missing leading
+  /// ones are 1.
   Part part_of(const BufRef& ref, const std::vector<Extent>* limit) const {
     const Buffer& b = c_.kernel.buffers[ref.buffer];
     const size_t rank = b.shape.size();
@@ -180,7 +184,8 @@ class Flow {
       if (boxed || !limit) continue;
       size_t at = d;
       if (ref.transposed && d + 2 >= rank) at = d + 1 == rank ? d - 1 : d + 1;
-      const int64_t position = static_cast<int64_t>(limit->size()) - static_cast<int64_t>(rank) + static_cast<int64_t>(at);
+      const int64_t position =
+          static_cast<int64_t>(limit->size()) - static_cast<int64_t>(rank) + static_cast<int64_t>(at);
       if (position < 0 || b.shape[d] == 1) continue;
       const Extent& e = (*limit)[position];
       if (!e.constant()) p.size[d] = e.form;
@@ -231,21 +236,28 @@ class Flow {
     const Buffer& b = c_.kernel.buffers[ref.buffer];
     const Defined& s = state_[ref.buffer];
     if (s.only_at_zero & ~zero_)
-      c_.fail_at(step, "buffer {} is undefined after psum to 0, except where the coordinate is 0: read it under `if` coordinate == 0", b.name);
+      c_.fail_at(step,
+                 "buffer {} is undefined after psum to 0, except where the coordinate is 0: read it under `if` "
+                 "coordinate == 0",
+                 b.name);
     Part p = part_of(ref, limit);
     bool defined = s.whole;
     if (!defined && s.dim != -1) {
       Id nonempty = none;
-      if (p.size[s.dim].terms.size() == 1 && p.size[s.dim].constant == 0) nonempty = range_of_size(p.size[s.dim].terms[0].atom);
+      if (p.size[s.dim].terms.size() == 1 && p.size[s.dim].constant == 0)
+        nonempty = range_of_size(p.size[s.dim].terms[0].atom);
       defined = c_.bounds(p.first[s.dim].plus(p.size[s.dim]).minus(s.upto), nonempty).hi <= 0;
     }
     for (size_t d = 0; d < p.first.size(); ++d)
       if (is_whole(b, p, d)) p.first[d] = Affine::of(0), p.size[d] = Affine::of(-1);
     for (const Part& box : s.boxes) defined = defined || same(box, p);
     if (!defined)
-      c_.fail_at(step, "buffer {} is read before it is written: its first step must write all that is read, without `if`", b.name);
+      c_.fail_at(step,
+                 "buffer {} is read before it is written: its first step must write all that is read, without `if`",
+                 b.name);
     if (cores > s.cores)
-      c_.fail_at(step, "buffer {} is read on {} cores, but was written in a nest of {}; use ring.remap", b.name, cores, s.cores);
+      c_.fail_at(step, "buffer {} is read on {} cores, but was written in a nest of {}; use ring.remap", b.name, cores,
+                 s.cores);
   }
 
   bool initialised(const Step& step, const MatMul& m) const {
@@ -256,7 +268,8 @@ class Flow {
       const auto at = std::find(loops_.begin(), loops_.end(), r);
       const size_t position = at - loops_.begin();
       if (position < depth_[b])
-        c_.fail_at(step, "init names loop {}, outside of which buffer {} would have to be declared", c_.range_name(r), c_.buffer_name(b));
+        c_.fail_at(step, "init names loop {}, outside of which buffer {} would have to be declared", c_.range_name(r),
+                   c_.buffer_name(b));
       outermost = std::min(outermost, position);
     }
     if (branches_ != branch_[b]) return false;  // under an `if` the first trip may be left out
@@ -269,7 +282,8 @@ class Flow {
     // Boxes that the step works on, where a whole operand goes with a clipped one.
     std::vector<Extent> box;
     const std::vector<Extent>* limit = nullptr;
-    if (std::holds_alternative<Vector>(step.op) || std::holds_alternative<Scan>(step.op) || std::holds_alternative<Reduce>(step.op)) {
+    if (std::holds_alternative<Vector>(step.op) || std::holds_alternative<Scan>(step.op) ||
+        std::holds_alternative<Reduce>(step.op)) {
       box = vector_box(c_, step);
       limit = &box;
     }

@@ -7,7 +7,9 @@ namespace {
 const std::vector<std::string> xy = {"x: in f32 [64,64]", "y: out f32 [64,64]"};
 
 std::string body(const std::string& statements, const std::string& scalars = "") {
-  return one_kernel(xy, "grid(a:1) { buf b f32[64,64] x1\n buf c f32[64,64] x1\n" + statements + "\n st y[0..64, 0..64] = c }", scalars);
+  return one_kernel(
+      xy, "grid(a:1) { buf b f32[64,64] x1\n buf c f32[64,64] x1\n" + statements + "\n st y[0..64, 0..64] = c }",
+      scalars);
 }
 
 TEST(VerifyDefined, TheFirstStepWrites) {
@@ -35,8 +37,9 @@ TEST(VerifyDefined, ALoopThatMayNotRunDefinesNothing) {
 TEST(VerifyDefined, InitCountsAsTheFirstWrite) {
   auto text = [](const std::string& init, const std::string& trips = "0..4") {
     return one_kernel({"x: in dl16 [64,64]", "y: out f32 [64,64]"},
-                      "grid(a:1) { buf c f32[64,64] x1\n buf w dl16[64,64] x1\n ld w = x[0..64, 0..64]\n for i in " + trips +
-                          " by 1 { for k in " + trips + " by 1 { pt c += w * w " + init + " } }\n st y[0..64, 0..64] = c }",
+                      "grid(a:1) { buf c f32[64,64] x1\n buf w dl16[64,64] x1\n ld w = x[0..64, 0..64]\n for i in " +
+                          trips + " by 1 { for k in " + trips + " by 1 { pt c += w * w " + init +
+                          " } }\n st y[0..64, 0..64] = c }",
                       "n: i32 in 0..4");
   };
   EXPECT_LEGAL(text("init(i, k)"));
@@ -48,7 +51,8 @@ TEST(VerifyDefined, InitCountsAsTheFirstWrite) {
 TEST(VerifyDefined, InitLoopsLieInsideTheDeclaration) {
   auto text = [](const std::string& init) {
     return one_kernel({"x: in dl16 [64,64]", "y: out f32 [4,64,64]"},
-                      "grid(a:1) { buf w dl16[64,64] x1\n ld w = x[0..64, 0..64]\n for i in 0..4 by 1 { buf c f32[64,64] x1\n for k in 0..4 by 1 { pt "
+                      "grid(a:1) { buf w dl16[64,64] x1\n ld w = x[0..64, 0..64]\n for i in 0..4 by 1 { buf c "
+                      "f32[64,64] x1\n for k in 0..4 by 1 { pt "
                       "c += w * w init(" +
                           init + ") }\n st y[i, 0..64, 0..64] = c } }");
   };
@@ -58,9 +62,10 @@ TEST(VerifyDefined, InitLoopsLieInsideTheDeclaration) {
 
 TEST(VerifyDefined, InitUnderAnIfIsNone) {
   auto text = [](const std::string& before, const std::string& after) {
-    return one_kernel({"x: in dl16 [64,64]", "y: out f32 [64,64]"},
-                      "grid(a:1) { buf c f32[64,64] x1\n buf w dl16[64,64] x1\n ld w = x[0..64, 0..64]\n for k in 0..4 by 1 { " + before +
-                          " pt c += w * w init(k) " + after + " }\n st y[0..64, 0..64] = c }");
+    return one_kernel(
+        {"x: in dl16 [64,64]", "y: out f32 [64,64]"},
+        "grid(a:1) { buf c f32[64,64] x1\n buf w dl16[64,64] x1\n ld w = x[0..64, 0..64]\n for k in 0..4 by 1 { " +
+            before + " pt c += w * w init(k) " + after + " }\n st y[0..64, 0..64] = c }");
   };
   EXPECT_LEGAL(text("", ""));
   EXPECT_REFUSED(text("if k.start < 2 {", "}"), "buffer c is read before");
@@ -77,7 +82,8 @@ TEST(VerifyDefined, ALoopOverTheRangeCoversTheBuffer) {
   EXPECT_LEGAL(text("c", "st y[0..2, c] = b"));
   EXPECT_REFUSED(text("c.start + 32..c.start + 128", later), "buffer b is read before");
   EXPECT_REFUSED(one_kernel({"x: in f32 [2,256]", "y: out f32 [2,256]"},
-                            "grid(a:2) { core c in 0..256 by 128 on a\n buf b f32[2,128] x1\n for t in c by 32 { if t.first { ld b[_, t] = x[0..2, t] } }\n" +
+                            "grid(a:2) { core c in 0..256 by 128 on a\n buf b f32[2,128] x1\n for t in c by 32 { if "
+                            "t.first { ld b[_, t] = x[0..2, t] } }\n" +
                                 later + " }"),
                  "buffer b is read before");
 }
@@ -85,7 +91,8 @@ TEST(VerifyDefined, ALoopOverTheRangeCoversTheBuffer) {
 TEST(VerifyDefined, APieceIsReadWhereItWasWritten) {
   auto text = [](const std::string& read) {
     return one_kernel({"x: in f32 [2,256]", "y: out f32 [2,256]"},
-                      "grid(a:1) { buf b f32[2,256] x1 pieces(1:32)\n for t in 0..256 by 32 { ld b[_, t] = x[0..2, t]\n buf o f32[2,32] x1\n sfp o = b[_, " +
+                      "grid(a:1) { buf b f32[2,256] x1 pieces(1:32)\n for t in 0..256 by 32 { ld b[_, t] = x[0..2, "
+                      "t]\n buf o f32[2,32] x1\n sfp o = b[_, " +
                           read + "]\n st y[0..2, t] = o } }");
   };
   EXPECT_LEGAL(text("t"));
@@ -101,7 +108,8 @@ TEST(VerifyDefined, LiteralBoxesAddUp) {
 TEST(VerifyDefined, AClippedPartIsNotTheWhole) {
   auto text = [](const std::string& step) {
     return one_kernel({"x: in f32 [1,100]", "y: out f32 [1,100]", "z: out f32 [1,1]"},
-                      "grid(a:1) { for t in 0..100 by 64 { buf b f32[1,64] x1\n ld b = x[0..1, t]\n buf o f32[1,64] x1\n buf s f32[1,1] x1\n sfp o = b[_, t] + 1\n " +
+                      "grid(a:1) { for t in 0..100 by 64 { buf b f32[1,64] x1\n ld b = x[0..1, t]\n buf o f32[1,64] "
+                      "x1\n buf s f32[1,1] x1\n sfp o = b[_, t] + 1\n " +
                           step + "\n st y[0..1, t] = o } }");
   };
   EXPECT_LEGAL(text("sfp.red s = sum(o[_, t] over 1)"));
@@ -110,7 +118,8 @@ TEST(VerifyDefined, AClippedPartIsNotTheWhole) {
 
 TEST(VerifyDefined, AfterPsumToZeroOnlyCoreZeroReads) {
   auto text = [](const std::string& psum, const std::string& condition) {
-    return one_kernel({"y: out f32 [1,32]"}, "grid(g:4) { buf s f32[1,32] x1\n sfp s = 1\n psum s over g to " + psum + "\n if " + condition +
+    return one_kernel({"y: out f32 [1,32]"}, "grid(g:4) { buf s f32[1,32] x1\n sfp s = 1\n psum s over g to " + psum +
+                                                 "\n if " + condition +
                                                  " { buf o f32[1,32] x1\n sfp o = s\n st y[0..1, 0..32] = o } }");
   };
   EXPECT_LEGAL(text("0", "g == 0"));
@@ -120,8 +129,10 @@ TEST(VerifyDefined, AfterPsumToZeroOnlyCoreZeroReads) {
 
 TEST(VerifyDefined, PsumInALoopMeetsTheNextTrip) {
   auto text = [](const std::string& first) {
-    return one_kernel({"y: out f32 [1,32]"}, "grid(g:4) { buf s f32[1,32] x1\n sfp s = 1\n for i in 0..4 by 1 { " + first +
-                                                 "\n psum s over g to 0 }\n if g == 0 { buf o f32[1,32] x1\n sfp o = s\n st y[0..1, 0..32] = o } }");
+    return one_kernel(
+        {"y: out f32 [1,32]"},
+        "grid(g:4) { buf s f32[1,32] x1\n sfp s = 1\n for i in 0..4 by 1 { " + first +
+            "\n psum s over g to 0 }\n if g == 0 { buf o f32[1,32] x1\n sfp o = s\n st y[0..1, 0..32] = o } }");
   };
   EXPECT_LEGAL(text("sfp s = 2"));
   EXPECT_REFUSED(text("sfp s = s * 2"), "undefined after psum to 0");
@@ -129,7 +140,8 @@ TEST(VerifyDefined, PsumInALoopMeetsTheNextTrip) {
 
 TEST(VerifyDefined, KernelBuffersAreDefinedOnTheCoresThatWroteThem) {
   auto text = [](int first, int second) {
-    return one_kernel({"y: out f32 [8,32]"}, "buf s f32[1,32] x1\n grid(g:" + std::to_string(first) + ") { sfp s = 1 }\n grid(g:" + std::to_string(second) +
+    return one_kernel({"y: out f32 [8,32]"}, "buf s f32[1,32] x1\n grid(g:" + std::to_string(first) +
+                                                 ") { sfp s = 1 }\n grid(g:" + std::to_string(second) +
                                                  ") { core m in 0..8 by 1 on g\n st y[m, 0..32] = s }");
   };
   EXPECT_LEGAL(text(8, 8));
@@ -151,8 +163,9 @@ TEST(VerifyDefined, RemapReadsTheCoresOfItsNest) {
 TEST(VerifyDefined, ATableIsDefinedBeforeItIsScattered) {
   auto text = [](const std::string& first) {
     return one_kernel({"ids: in i32 [8]", "v: in f32 [8,32]", "y: out f32 [16,32]"},
-                      "grid(g:1) { buf ix i32[8] x1\n ld ix = ids[0..8]\n buf d f32[8,32] x1\n ld d = v[0..8, 0..32]\n buf acc f32[16,32] x1\n " + first +
-                          "\n sfp.scatter acc[ix in 0..16 skip] += d\n st y[0..16, 0..32] = acc }");
+                      "grid(g:1) { buf ix i32[8] x1\n ld ix = ids[0..8]\n buf d f32[8,32] x1\n ld d = v[0..8, 0..32]\n "
+                      "buf acc f32[16,32] x1\n " +
+                          first + "\n sfp.scatter acc[ix in 0..16 skip] += d\n st y[0..16, 0..32] = acc }");
   };
   EXPECT_LEGAL(text("sfp acc = 0"));
   EXPECT_REFUSED(text(""), "buffer acc is read before");

@@ -29,7 +29,8 @@ class Enumerator {
       boxes += std::min(n, 2 * box_limit);
       if (boxes > box_limit) give_up(*site, "has more than 10^6 boxes");
     }
-    if (symbol_.geometry.device_elements / lanes_ > stick_limit) give_up(*stores[0], "goes to a symbol of more than 2^24 sticks");
+    if (symbol_.geometry.device_elements / lanes_ > stick_limit)
+      give_up(*stores[0], "goes to a symbol of more than 2^24 sticks");
     owners_.assign(static_cast<size_t>(symbol_.geometry.device_elements / lanes_), {});
     result_.exact = true;
     for (const Site* site : stores) {
@@ -43,7 +44,8 @@ class Enumerator {
       for (core_ = 0; core_ < cores; ++core_) {
         values_ = c_.leaves;
         int32_t rest = core_;
-        for (size_t g = grid.size(); g-- > 0; rest /= grid[g].size) values_.coordinate[g] = Interval::point(rest % grid[g].size);
+        for (size_t g = grid.size(); g-- > 0; rest /= grid[g].size)
+          values_.coordinate[g] = Interval::point(rest % grid[g].size);
         walk(0);
       }
     }
@@ -57,7 +59,10 @@ class Enumerator {
   };
 
   [[noreturn]] void give_up(const Site& site, const std::string& why) {
-    c_.fail_at(*site.step, "its boxes are not proved to lie in different sticks: {}; and trying them one by one fails, because it {}", reason_, why);
+    c_.fail_at(
+        *site.step,
+        "its boxes are not proved to lie in different sticks: {}; and trying them one by one fails, because it {}",
+        reason_, why);
   }
 
   void walk(size_t depth) {
@@ -66,7 +71,8 @@ class Enumerator {
     const Range& r = c_.kernel.ranges[id];
     if (r.is_core) {
       c_.leaf_values(id, values_);
-      if (!values_.start[id].is_point()) give_up(*site_, fmt::format("begins at {}, which depends on a scalar", r.name));
+      if (!values_.start[id].is_point())
+        give_up(*site_, fmt::format("begins at {}, which depends on a scalar", r.name));
       if (!values_.size[id].is_point()) {
         result_.exact = false;
         values_.size[id] = Interval::point(values_.size[id].hi);
@@ -98,12 +104,24 @@ class Enumerator {
     const Interval a = evaluate(compare.a, values_), b = evaluate(compare.b, values_);
     bool may = true, must = true;
     switch (compare.op) {
-      case Compare::Op::eq: may = a.lo <= b.hi && b.lo <= a.hi, must = a.is_point() && a == b; break;
-      case Compare::Op::ne: may = !(a.is_point() && a == b), must = a.hi < b.lo || b.hi < a.lo; break;
-      case Compare::Op::lt: may = a.lo < b.hi, must = a.hi < b.lo; break;
-      case Compare::Op::le: may = a.lo <= b.hi, must = a.hi <= b.lo; break;
-      case Compare::Op::gt: may = a.hi > b.lo, must = a.lo > b.hi; break;
-      default: may = a.hi >= b.lo, must = a.lo >= b.hi; break;
+      case Compare::Op::eq:
+        may = a.lo <= b.hi && b.lo <= a.hi, must = a.is_point() && a == b;
+        break;
+      case Compare::Op::ne:
+        may = !(a.is_point() && a == b), must = a.hi < b.lo || b.hi < a.lo;
+        break;
+      case Compare::Op::lt:
+        may = a.lo < b.hi, must = a.hi < b.lo;
+        break;
+      case Compare::Op::le:
+        may = a.lo <= b.hi, must = a.hi <= b.lo;
+        break;
+      case Compare::Op::gt:
+        may = a.hi > b.lo, must = a.lo > b.hi;
+        break;
+      default:
+        may = a.hi >= b.lo, must = a.lo >= b.hi;
+        break;
     }
     if (may && !must) result_.exact = false;
     return may;
@@ -155,11 +173,11 @@ class Enumerator {
       const Site& other = *sites_[o.store];
       const bool other_ordered = std::get<Store>(other.step->op).ordered;
       if (o.core != core_)
-        c_.fail_at(*site_->step, "cores {} and {} both write stick {} of {}{}; give every core whole sticks", o.core, core_, stick, symbol_.name,
-                   &other == site_ ? "" : ", the other one in " + c_.where(*other.step));
+        c_.fail_at(*site_->step, "cores {} and {} both write stick {} of {}{}; give every core whole sticks", o.core,
+                   core_, stick, symbol_.name, &other == site_ ? "" : ", the other one in " + c_.where(*other.step));
       if (!ordered_ || !other_ordered)
-        c_.fail_at(*site_->step, "core {} writes stick {} of {} twice{}; write it once, or mark the stores ordered", core_, stick, symbol_.name,
-                   &other == site_ ? "" : ", the other time in " + c_.where(*other.step));
+        c_.fail_at(*site_->step, "core {} writes stick {} of {} twice{}; write it once, or mark the stores ordered",
+                   core_, stick, symbol_.name, &other == site_ ? "" : ", the other time in " + c_.where(*other.step));
       result_.overlaps = true;
     }
     o.instance = instance_;
@@ -184,7 +202,8 @@ class Enumerator {
 
 }  // namespace
 
-Enumeration enumerate_stores(Context& context, Id formal, const std::vector<const Site*>& stores, const std::string& reason) {
+Enumeration enumerate_stores(Context& context, Id formal, const std::vector<const Site*>& stores,
+                             const std::string& reason) {
   return Enumerator(context, formal, reason).run(stores);
 }
 

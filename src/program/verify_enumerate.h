@@ -16,9 +16,10 @@ struct Enumeration {
   bool overlaps = false;  ///< some stick was written twice (by ordered stores of one core)
 };
 
-/// Throws Error(program) naming both steps when two cores write one stick, or two instances of one core do and not both are
-/// ordered, and when there are more than box_limit boxes or they depend on scalars in a way that can't be bounded;
+/// Throws Error(program) naming both steps when two cores write one stick, or two instances of one core do and not both
+/// are ordered, and when there are more than box_limit boxes or they depend on scalars in a way that can't be bounded;
 /// `reason` says in that message why the closed form failed.
-Enumeration enumerate_stores(Context& context, Id formal, const std::vector<const Site*>& stores, const std::string& reason);
+Enumeration enumerate_stores(Context& context, Id formal, const std::vector<const Site*>& stores,
+                             const std::string& reason);
 
 }  // namespace spyre::program::verifier

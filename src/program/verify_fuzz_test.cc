@@ -1,5 +1,5 @@
-// Hostile trees: worked kernels with random fields changed. The verifier never crashes or hangs, and what it accepts keeps
-// its promises when every instance of every step is tried: boxes inside buffers, no stick written by two cores.
+// Hostile trees: worked kernels with random fields changed. The verifier never crashes or hangs, and what it accepts
+// keeps its promises when every instance of every step is tried: boxes inside buffers, no stick written by two cores.
 #include <cstring>
 #include <map>
 #include <random>
@@ -65,7 +65,9 @@ struct Fields {
   }
   void operator()(Scan& s) { add(s.to), add(s.carry), add(s.value); }
   void operator()(Sort& s) { add(s.values), add(s.indices), add(s.from), add(s.from_indices); }
-  void operator()(GatherScatter& g) { add(g.table), add(g.index), add(g.data), add(g.lo), add(g.hi), flags.push_back(&g.accumulate); }
+  void operator()(GatherScatter& g) {
+    add(g.table), add(g.index), add(g.data), add(g.lo), add(g.hi), flags.push_back(&g.accumulate);
+  }
   void operator()(Move& m) { add(m.to), add(m.from); }
   void operator()(Ring& r) { add(r.to), add(r.from), ids.push_back(&r.grid); }
   void operator()(PartialSum& p) { add(p.acc), ids.push_back(&p.grid), flags.push_back(&p.to_all); }
@@ -88,7 +90,8 @@ struct Fields {
         for (int64_t& n : s.view.strides) numbers.push_back(&n);
         numbers.push_back(&s.view.offset);
       }
-      for (Range& r : k.ranges) add(r.lo), add(r.hi), numbers.push_back(&r.by), flags.push_back(&r.uniform), ids.push_back(&r.parent);
+      for (Range& r : k.ranges)
+        add(r.lo), add(r.hi), numbers.push_back(&r.by), flags.push_back(&r.uniform), ids.push_back(&r.parent);
       for (Buffer& b : k.buffers) {
         for (int64_t& n : b.shape) numbers.push_back(&n);
         numbers.push_back(&b.lx_offset), ids.push_back(&b.slots);
@@ -167,7 +170,8 @@ class Trial {
  public:
   Trial(const Kernel& kernel, bool high) : k_(kernel) {
     for (auto* v : {&values_.start, &values_.size, &values_.trip}) v->resize(k_.ranges.size());
-    for (const Scalar& s : k_.scalars) values_.scalar.push_back(Interval::point(s.is_float ? 0 : static_cast<int64_t>(high ? s.hi : s.lo)));
+    for (const Scalar& s : k_.scalars)
+      values_.scalar.push_back(Interval::point(s.is_float ? 0 : static_cast<int64_t>(high ? s.hi : s.lo)));
   }
   void run() {
     writers_.resize(k_.formals.size());
@@ -177,7 +181,8 @@ class Trial {
       values_.coordinate.resize(nest.grid.size());
       for (core_ = 0; core_ < cores && budget_ > 0; ++core_) {
         int rest = core_;
-        for (size_t g = nest.grid.size(); g-- > 0; rest /= nest.grid[g].size) values_.coordinate[g] = Interval::point(rest % nest.grid[g].size);
+        for (size_t g = nest.grid.size(); g-- > 0; rest /= nest.grid[g].size)
+          values_.coordinate[g] = Interval::point(rest % nest.grid[g].size);
         block(nest.body);
       }
     }
@@ -214,7 +219,7 @@ class Trial {
         bool holds = true;
         for (const Compare& c : i->condition) {
           const int64_t x = at(c.a), y = at(c.b);
-          const bool results[] = {x == y, x != y, x < y, x <= y, x > y, x >= y};
+          const bool results[] = {x == y, x != y, x<y, x <= y, x> y, x >= y};
           holds = holds && results[static_cast<int>(c.op)];
         }
         if (holds) block(i->body);
@@ -252,7 +257,8 @@ class Trial {
     const layout::Access access(symbol.view, symbol.geometry);
     access.for_each_run(box, [&](const layout::Run& run) {
       --budget_;
-      const auto [it, added] = writers_[s.to.symbol].try_emplace(run.device_element / base::elements_per_stick(symbol.format), core_);
+      const auto [it, added] =
+          writers_[s.to.symbol].try_emplace(run.device_element / base::elements_per_stick(symbol.format), core_);
       EXPECT_TRUE(added || it->second == core_) << "two cores write a stick of " << symbol.name;
     });
   }

@@ -17,7 +17,8 @@ constexpr int64_t pair_limit = 200000;
 std::string names(const Context& c, Id nest, const std::set<Variable>& variables) {
   std::string text;
   for (const Variable& v : variables)
-    text += (text.empty() ? "" : ", ") + (v.loop ? "loop " + c.range_name(v.id) : "coordinate " + c.kernel.nests[nest].grid[v.id].name);
+    text += (text.empty() ? "" : ", ") +
+            (v.loop ? "loop " + c.range_name(v.id) : "coordinate " + c.kernel.nests[nest].grid[v.id].name);
   return text;
 }
 
@@ -39,7 +40,8 @@ class Memory {
       if (stores[f].empty()) continue;
       complete[f] = check_symbol_use(loads[f], stores[f]);
       if (c_.kernel.formals[f].direction == Direction::temp && !loads[f].empty() && !complete[f])
-        c_.fail_at(*loads[f][0]->step, "temp {} is read, but its stores are not proved to write all of it", c_.formal_name(formal_));
+        c_.fail_at(*loads[f][0]->step, "temp {} is read, but its stores are not proved to write all of it",
+                   c_.formal_name(formal_));
     }
     return complete;
   }
@@ -52,7 +54,8 @@ class Memory {
     return cells_of(c_, site, sticks_);
   }
 
-  // ---- spans: all that one core reaches of one symbol -----------------------------------------------------------------
+  // ---- spans: all that one core reaches of one symbol
+  // -----------------------------------------------------------------
 
   void check_spans(const std::vector<const Site*>& loads, const std::vector<const Site*>& stores) {
     if (symbol().geometry.device_bytes() <= c_.description.span_bytes_per_core) return;
@@ -65,11 +68,14 @@ class Memory {
       const auto& grid = c_.kernel.nests[site->nest].grid;
       int64_t cores = 1;
       for (const GridDim& g : grid) cores *= g.size;
-      if ((spans_ += cores) > pair_limit) c_.fail_at(*site->step, "too many accesses to symbols of more than {} bytes", c_.description.span_bytes_per_core);
+      if ((spans_ += cores) > pair_limit)
+        c_.fail_at(*site->step, "too many accesses to symbols of more than {} bytes",
+                   c_.description.span_bytes_per_core);
       for (int64_t core = 0; core < cores; ++core) {
         LeafValues values = c_.leaves;
         int64_t rest = core;
-        for (size_t g = grid.size(); g-- > 0; rest /= grid[g].size) values.coordinate[g] = Interval::point(rest % grid[g].size);
+        for (size_t g = grid.size(); g-- > 0; rest /= grid[g].size)
+          values.coordinate[g] = Interval::point(rest % grid[g].size);
         for (Id r : site->ranges) c_.leaf_values(r, values);
         const auto box = hull_box(*memory_of(*site->step), values);
         if (!box) continue;
@@ -79,8 +85,9 @@ class Memory {
         if (!added) it->second = {std::min(it->second.first, first), std::max(it->second.second, last)};
         const int64_t bytes = (it->second.second - it->second.first) * base::format_bytes(symbol().format);
         if (bytes > c_.description.span_bytes_per_core)
-          c_.fail_at(*site->step, "core {} reaches a span of {} bytes of {}; at most {} are possible, so divide it between cores", core, bytes,
-                     symbol().name, c_.description.span_bytes_per_core);
+          c_.fail_at(*site->step,
+                     "core {} reaches a span of {} bytes of {}; at most {} are possible, so divide it between cores",
+                     core, bytes, symbol().name, c_.description.span_bytes_per_core);
       }
     }
   }
@@ -109,7 +116,8 @@ class Memory {
     return box;
   }
 
-  // ---- stores -----------------------------------------------------------------------------------------------------------
+  // ---- stores
+  // -----------------------------------------------------------------------------------------------------------
 
   /// Returns whether the stores together write all of the view.
   bool check_symbol_use(const std::vector<const Site*>& loads, const std::vector<const Site*>& stores) {
@@ -132,7 +140,8 @@ class Memory {
       complete = covered(all);
     } else {
       for (const AccessCells& a : all) {  // what the values of indices decide can't be tried
-        if (std::get<Store>(a.site->step->op).where_entry != none) c_.fail_at(*a.site->step, "its boxes are not proved to lie in different sticks: {}", reason);
+        if (std::get<Store>(a.site->step->op).where_entry != none)
+          c_.fail_at(*a.site->step, "its boxes are not proved to lie in different sticks: {}", reason);
       }
       const Enumeration e = enumerate_stores(c_, formal_, stores, reason);
       complete = e.exact && !e.overlaps && e.elements == symbol().view.numel();
@@ -145,7 +154,8 @@ class Memory {
   void check_indirect(const AccessCells& a) const {
     const Store& s = std::get<Store>(a.site->step->op);
     for (const Entry& e : s.to.entries)
-      if (e.kind == Entry::Kind::indexed && !s.ordered) c_.fail_at(*a.site->step, "an indirect store must be ordered: two of its indices may be equal");
+      if (e.kind == Entry::Kind::indexed && !s.ordered)
+        c_.fail_at(*a.site->step, "an indirect store must be ordered: two of its indices may be equal");
   }
 
   /// Variables that keep the instances of one store apart.
@@ -156,7 +166,8 @@ class Memory {
     // Rows go to the one owner of their index: a further dimension.
     IntExpr size = IntExpr::binary(Op::sub, s->where_hi, s->where_lo);
     const Affine length = Affine::of(size);
-    if (length.terms.size() == 1 && length.is_leaf(Op::size, length.terms[0].atom.id)) size = IntExpr(length.terms[0].atom);
+    if (length.terms.size() == 1 && length.is_leaf(Op::size, length.terms[0].atom.id))
+      size = IntExpr(length.terms[0].atom);
     if (c_.bounds(length).lo < 0) return found;
     const DimCells owner = dim_cells(c_, s->where_lo, size, 1, 1);
     std::set<Variable> common = a.variables;
@@ -188,7 +199,8 @@ class Memory {
 
   /// Why the instances of one store are not proved to be apart, or nothing.
   std::string store_alone(const AccessCells& a) {
-    if (!sticks_.known) return fmt::format("the elements of {} do not follow sticks along one dimension of its view", symbol().name);
+    if (!sticks_.known)
+      return fmt::format("the elements of {} do not follow sticks along one dimension of its view", symbol().name);
     std::set<Variable> open = a.variables;
     for (const Variable& v : apart_alone(a)) open.erase(v);
     if (std::get<Store>(a.site->step->op).ordered) std::erase_if(open, [](const Variable& v) { return v.loop; });
@@ -216,10 +228,12 @@ class Memory {
     return open;
   }
 
-  // ---- loads that meet stores -----------------------------------------------------------------------------------------
+  // ---- loads that meet stores
+  // -----------------------------------------------------------------------------------------
 
   void spend(int64_t pairs, const Step& step) {
-    if ((pairs_ += pairs) > pair_limit) c_.fail_at(step, "too many loads and stores of {} in one kernel", symbol().name);
+    if ((pairs_ += pairs) > pair_limit)
+      c_.fail_at(step, "too many loads and stores of {} in one kernel", symbol().name);
   }
 
   void check_hazards(const std::vector<const Site*>& loads, const std::vector<AccessCells>& stores) {
@@ -244,7 +258,8 @@ class Memory {
     // Loops around both: the end of one trip against the begin of the next.
     const auto kept = apart(c_, load, store, sticks_);
     size_t common = 0;
-    while (common < first.path.size() && common < second.path.size() && first.path[common] == second.path[common]) ++common;
+    while (common < first.path.size() && common < second.path.size() && first.path[common] == second.path[common])
+      ++common;
     bool again = false;
     for (Id r : first.ranges) {
       const bool both = std::find(second.ranges.begin(), second.ranges.end(), r) != second.ranges.end();
@@ -254,12 +269,16 @@ class Memory {
   }
 
   [[noreturn]] void hazard(const Site& l, const Site& s, const std::set<Variable>& open, bool loop) {
-    const std::string what = open.empty() ? "a fence" : l.nest != s.nest ? "a barrier over all cores" : "a barrier over " + names(c_, l.nest, open);
-    c_.fail_at(*l.step, "it may meet {} of {} in memory: {} is needed between them{}, or both must be the same box in place", c_.where(*s.step),
-               symbol().name, what, loop ? ", also from the end of one trip to the begin of the next" : "");
+    const std::string what = open.empty()       ? "a fence"
+                             : l.nest != s.nest ? "a barrier over all cores"
+                                                : "a barrier over " + names(c_, l.nest, open);
+    c_.fail_at(
+        *l.step, "it may meet {} of {} in memory: {} is needed between them{}, or both must be the same box in place",
+        c_.where(*s.step), symbol().name, what, loop ? ", also from the end of one trip to the begin of the next" : "");
   }
 
-  /// The same box in the same iteration, loaded first and feeding the store, and apart from the boxes of all other instances.
+  /// The same box in the same iteration, loaded first and feeding the store, and apart from the boxes of all other
+  /// instances.
   bool in_place(const AccessCells& load, const AccessCells& store) {
     const Site &l = *load.site, &s = *store.site;
     if (l.nest != s.nest || l.order > s.order || l.ranges != s.ranges || l.conditions != s.conditions) return false;
@@ -268,7 +287,8 @@ class Memory {
     for (size_t e = 0; e < load.ref->entries.size(); ++e) {
       const Entry &x = load.ref->entries[e], &y = store.ref->entries[e];
       if (x.kind != Entry::Kind::affine || y.kind != Entry::Kind::affine || x.step != y.step) return false;
-      if (!Affine::of(x.base).equals(Affine::of(y.base)) || !Affine::of(x.extent).equals(Affine::of(y.extent))) return false;
+      if (!Affine::of(x.base).equals(Affine::of(y.base)) || !Affine::of(x.extent).equals(Affine::of(y.extent)))
+        return false;
     }
     if (l.nest != c_.nest_id()) c_.revisit_nest(l.nest);
     const auto kept = apart(c_, store, store, sticks_);
@@ -301,7 +321,8 @@ class Memory {
     return false;
   }
 
-  // ---- fences -----------------------------------------------------------------------------------------------------------
+  // ---- fences
+  // -----------------------------------------------------------------------------------------------------------
 
   using Fences = std::vector<std::pair<Id, Id>>;  // nest, grid dimension or none
 
@@ -312,10 +333,12 @@ class Memory {
   }
   /// Fences that always run after `site` (before `level` is left), or before it.
   static void after(const Site& site, size_t level, Fences& out) {
-    for (size_t i = level; i < site.path.size(); ++i) collect(*site.path[i].first, site.path[i].second + 1, INT32_MAX, site.nest, out);
+    for (size_t i = level; i < site.path.size(); ++i)
+      collect(*site.path[i].first, site.path[i].second + 1, INT32_MAX, site.nest, out);
   }
   static void before(const Site& site, size_t level, Fences& out) {
-    for (size_t i = level; i < site.path.size(); ++i) collect(*site.path[i].first, 0, site.path[i].second, site.nest, out);
+    for (size_t i = level; i < site.path.size(); ++i)
+      collect(*site.path[i].first, 0, site.path[i].second, site.nest, out);
   }
 
   Fences fences_between(const Site& a, const Site& b) const {
@@ -368,7 +391,8 @@ class Memory {
       bool all = true;
       const auto& grid = c_.kernel.nests[nest].grid;
       for (size_t g = 0; g < grid.size(); ++g) {
-        const bool needed = nest == a.nest && a.nest == b.nest ? open.count({false, static_cast<Id>(g)}) > 0 : grid[g].size > 1;
+        const bool needed =
+            nest == a.nest && a.nest == b.nest ? open.count({false, static_cast<Id>(g)}) > 0 : grid[g].size > 1;
         all = all && (!needed || dims.count(static_cast<Id>(g)));
       }
       if (all) return true;
@@ -376,7 +400,8 @@ class Memory {
     return false;
   }
 
-  // ---- coverage -----------------------------------------------------------------------------------------------------------
+  // ---- coverage
+  // -----------------------------------------------------------------------------------------------------------
 
   struct Covered {
     std::vector<Interval> box;  ///< smallest and one past the largest index, clipped to the view
@@ -396,7 +421,8 @@ class Memory {
       Interval all;
       Id r = range_of_size(e.extent);
       const Affine base = Affine::of(e.base);
-      if (r == none && e.extent.is_constant(1) && base.terms.size() == 1 && base.terms[0].atom.op == Op::start && c_.kernel.ranges[base.terms[0].atom.id].by == 1)
+      if (r == none && e.extent.is_constant(1) && base.terms.size() == 1 && base.terms[0].atom.op == Op::start &&
+          c_.kernel.ranges[base.terms[0].atom.id].by == 1)
         r = base.terms[0].atom.id;
       if (r == none) {
         if (!base.is_constant() || !e.extent.is_constant()) return std::nullopt;
@@ -409,7 +435,8 @@ class Memory {
           const Range& range = c_.kernel.ranges[r];
           used.insert(range.is_core ? Variable{false, range.grid} : Variable{true, r});
           const int64_t length = c_.bounds(c_.ranges[r].hi.minus(c_.ranges[r].lo)).hi;
-          if (range.is_core && saturating_mul(range.by, c_.kernel.nests[site.nest].grid[range.grid].size) < length) return std::nullopt;
+          if (range.is_core && saturating_mul(range.by, c_.kernel.nests[site.nest].grid[range.grid].size) < length)
+            return std::nullopt;
           if (range.parent == none) break;
         }
         const RangeFacts& root = c_.ranges[r];
@@ -428,7 +455,8 @@ class Memory {
       for (const Compare& compare : *condition) {
         const Affine difference = Affine::of(compare.a).minus(Affine::of(compare.b));
         bool right = false;
-        if (compare.op == Compare::Op::eq && difference.terms.size() == 1 && std::abs(difference.terms[0].coefficient) == 1) {
+        if (compare.op == Compare::Op::eq && difference.terms.size() == 1 &&
+            std::abs(difference.terms[0].coefficient) == 1) {
           const IntExpr& leaf = difference.terms[0].atom;
           const int64_t value = -difference.constant * difference.terms[0].coefficient;
           if (leaf.op == Op::coordinate) right = value >= 0 && value < c_.kernel.nests[site.nest].grid[leaf.id].size;
@@ -436,7 +464,9 @@ class Memory {
         } else {
           for (const Variable& v : a.fixed)
             if (v.loop && c_.ranges[v.id].min_trips >= 1) {
-              const Affine last = Affine::of(IntExpr::leaf(Op::start, v.id)).plus(Affine::of(c_.kernel.ranges[v.id].by)).minus(c_.ranges[v.id].hi);
+              const Affine last = Affine::of(IntExpr::leaf(Op::start, v.id))
+                                      .plus(Affine::of(c_.kernel.ranges[v.id].by))
+                                      .minus(c_.ranges[v.id].hi);
               right = right || (compare.op == Compare::Op::ge && difference.equals(last));
             }
         }

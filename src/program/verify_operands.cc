@@ -43,7 +43,8 @@ std::string text(const std::vector<Extent>& box) {
 }  // namespace
 
 std::vector<Extent> extents_of(const Context& c, const BufRef& ref) {
-  if (ref.buffer < 0 || ref.buffer >= static_cast<Id>(c.kernel.buffers.size())) c.fail("buffer {} does not exist", ref.buffer);
+  if (ref.buffer < 0 || ref.buffer >= static_cast<Id>(c.kernel.buffers.size()))
+    c.fail("buffer {} does not exist", ref.buffer);
   const Buffer& b = c.kernel.buffers[ref.buffer];
   if (!c.buffer_visible[ref.buffer]) c.fail("buffer {} is used out of its scope", b.name);
   if (!ref.box.empty() && ref.box.size() != b.shape.size())
@@ -72,7 +73,8 @@ std::vector<Extent> extents_of(const Context& c, const BufRef& ref) {
     const Id nonempty = range_of_size(dim.size);
     const int64_t low = c.bounds(first, nonempty).lo, high = c.bounds(first.plus(e.form), nonempty).hi;
     if (e.max > 0 && (low < 0 || high > b.shape[d]))
-      c.fail("operand of buffer {} can reach positions {}..{} of dimension {}, which has {}", b.name, low, high, d, b.shape[d]);
+      c.fail("operand of buffer {} can reach positions {}..{} of dimension {}, which has {}", b.name, low, high, d,
+             b.shape[d]);
   }
   if (ref.transposed) {
     if (extents.size() < 2) c.fail("buffer {} has one dimension and cannot be transposed", b.name);
@@ -86,7 +88,8 @@ Extent extent_of(const Context& c, const Entry& entry) {
     if (entry.step < 1 || entry.step > value_limit) c.fail("an access has step {}; it must be at least 1", entry.step);
     c.check(entry.base);
     c.check(entry.extent);
-    if (entry.range != none && (entry.range < 0 || entry.range >= static_cast<Id>(c.ranges.size()) || !c.ranges[entry.range].visible))
+    if (entry.range != none &&
+        (entry.range < 0 || entry.range >= static_cast<Id>(c.ranges.size()) || !c.ranges[entry.range].visible))
       c.fail("an access names a range that is not in scope");
     const Extent e = extent_from(c, entry.extent, value_limit);
     c.bounds(Affine::of(entry.base).plus(e.form, entry.step));  // the last index does not overflow

@@ -42,7 +42,8 @@ class Checker {
     const auto acc = matrix(m.acc), a = matrix(m.a), b = matrix(m.b);
     if (m.acc.transposed) c_.fail("the accumulator cannot be transposed");
     if (!agree(acc[0], a[0]) || !agree(acc[1], b[1]) || !agree(a[1], b[0]))
-      c_.fail("operands do not agree: [{},{}] (+)= [{},{}] * [{},{}]", acc[0].max, acc[1].max, a[0].max, a[1].max, b[0].max, b[1].max);
+      c_.fail("operands do not agree: [{},{}] (+)= [{},{}] * [{},{}]", acc[0].max, acc[1].max, a[0].max, a[1].max,
+              b[0].max, b[1].max);
     const Format f = format(m.acc), fa = format(m.a), fb = format(m.b);
     const bool fp8 = is_fp8(fa) && is_fp8(fb);
     bool right = false;
@@ -52,7 +53,8 @@ class Checker {
     else
       right = fa == fb && fa == f && (f == Format::f32 || f == Format::i32);
     if (!right)
-      c_.fail("formats do not agree: {} (+)= {} * {}; {}", base::format_name(f), base::format_name(fa), base::format_name(fb),
+      c_.fail("formats do not agree: {} (+)= {} * {}; {}", base::format_name(f), base::format_name(fa),
+              base::format_name(fb),
               m.on_pt ? "pt multiplies dl16, f16 or fp8 into f32, and i8 into i32" : "sfp.mm is all f32 or all i32");
     if (m.acc.buffer == m.a.buffer || m.acc.buffer == m.b.buffer) c_.fail("the accumulator is also an operand");
     if (!m.init.empty() && !m.accumulate) c_.fail("init needs +=");
@@ -60,12 +62,14 @@ class Checker {
       const Id r = m.init[i];
       if (r < 0 || r >= static_cast<Id>(c_.ranges.size()) || !c_.ranges[r].visible || c_.kernel.ranges[r].is_core)
         c_.fail("init names something that is no enclosing loop");
-      if (std::find(m.init.begin(), m.init.begin() + i, r) != m.init.begin() + i) c_.fail("init names loop {} twice", c_.range_name(r));
+      if (std::find(m.init.begin(), m.init.begin() + i, r) != m.init.begin() + i)
+        c_.fail("init names loop {} twice", c_.range_name(r));
     }
   }
 
   void operator()(const Vector& v) {
-    if (v.to.empty() || v.to.size() != v.value.size()) c_.fail("it has {} results and {} expressions", v.to.size(), v.value.size());
+    if (v.to.empty() || v.to.size() != v.value.size())
+      c_.fail("it has {} results and {} expressions", v.to.size(), v.value.size());
     const auto box = vector_box(c_, current());
     for (size_t i = 0; i < v.to.size(); ++i) {
       expression(v.value[i], box.size());
@@ -86,7 +90,8 @@ class Checker {
     for (size_t i = 0; i < r.state.size(); ++i) {
       box_is(r.state[i], reduced, "state");
       for (size_t j = 0; j < i; ++j)
-        if (r.state[i].buffer == r.state[j].buffer) c_.fail("buffer {} is a state twice", c_.buffer_name(r.state[i].buffer));
+        if (r.state[i].buffer == r.state[j].buffer)
+          c_.fail("buffer {} is a state twice", c_.buffer_name(r.state[i].buffer));
       for (const BufRef* o : operands)
         if (o->buffer == r.state[i].buffer) c_.fail("state {} is also reduced over", c_.buffer_name(o->buffer));
       for (const VecExpr& e : r.init) in_place(r.state[i], e);
@@ -149,12 +154,14 @@ class Checker {
     if (g.table.transposed || g.data.transposed) c_.fail("gather and scatter cannot transpose");
     if (g.scatter && g.outside == OnOutside::fill) c_.fail("a scatter traps or skips; it cannot fill");
     if (!g.scatter && g.accumulate) c_.fail("a gather cannot accumulate");
-    if (format(g.table) != format(g.data) && !(g.scatter && g.accumulate && register_of(format(g.table)) == register_of(format(g.data))))
+    if (format(g.table) != format(g.data) &&
+        !(g.scatter && g.accumulate && register_of(format(g.table)) == register_of(format(g.data))))
       c_.fail("table and data have different formats");
     if (table.size() != data.size()) c_.fail("table and data have different numbers of dimensions");
     if (!agree(data[0], rows)) c_.fail("it has {} indices for {} rows of data", rows.max, data[0].max);
     for (size_t d = 1; d < table.size(); ++d)
-      if (!agree(table[d], data[d])) c_.fail("rows of table and data differ in dimension {}: {} and {}", d, table[d].max, data[d].max);
+      if (!agree(table[d], data[d]))
+        c_.fail("rows of table and data differ in dimension {}: {} and {}", d, table[d].max, data[d].max);
     const int64_t span = c_.bounds(Affine::of(g.hi).minus(Affine::of(g.lo))).hi;
     if (span > table[0].unclipped || span > c_.kernel.buffers[g.table.buffer].shape[0])
       c_.fail("indices of {} values reach {} rows of the table", span, table[0].max);
@@ -165,7 +172,8 @@ class Checker {
     const auto to = result(m.to), from = operand(m.from);
     if (m.to.transposed) c_.fail("the source of a move is transposed, not its result");
     same(to, from, to.size(), "source and result");
-    if (register_of(format(m.to)) != register_of(format(m.from))) c_.fail("a move cannot turn integers into floating point or back");
+    if (register_of(format(m.to)) != register_of(format(m.from)))
+      c_.fail("a move cannot turn integers into floating point or back");
     distinct({&m.to, &m.from}, 2);
   }
 
@@ -184,7 +192,8 @@ class Checker {
     if (!from[0].constant() || !to[0].constant() || to[0].max != saturating_mul(from[0].max, members))
       c_.fail("gathering {} rows from each of {} cores does not make {} rows", from[0].max, members, to[0].max);
     for (size_t d = 1; d < to.size(); ++d)
-      if (!agree(to[d], from[d])) c_.fail("source and result differ in dimension {}: {} and {}", d, from[d].max, to[d].max);
+      if (!agree(to[d], from[d]))
+        c_.fail("source and result differ in dimension {}: {} and {}", d, from[d].max, to[d].max);
   }
 
   void operator()(const PartialSum& p) {
@@ -224,8 +233,11 @@ class Checker {
   void box_is(const BufRef& ref, const std::vector<Extent>& box, const char* what) {
     const auto extents = extents_of(c_, ref);
     bool right = extents.size() == box.size();
-    for (size_t d = 0; right && d < box.size(); ++d) right = agree(extents[d], box[d]) && extents[d].single == box[d].single;
-    if (!right) c_.fail("{} {} does not have the shape of the value with size 1 in the reduced dimension", what, c_.buffer_name(ref.buffer));
+    for (size_t d = 0; right && d < box.size(); ++d)
+      right = agree(extents[d], box[d]) && extents[d].single == box[d].single;
+    if (!right)
+      c_.fail("{} {} does not have the shape of the value with size 1 in the reduced dimension", what,
+              c_.buffer_name(ref.buffer));
   }
   void broadcasts(const BufRef& ref, const std::vector<Extent>& box) {
     const auto extents = extents_of(c_, ref);
@@ -262,29 +274,36 @@ class Checker {
     auto e = operand(ref);
     if (e.size() < 2) c_.fail("operand {} of a matrix product has one dimension", c_.buffer_name(ref.buffer));
     for (size_t d = 0; d + 2 < e.size(); ++d)
-      if (!e[d].single) c_.fail("operand {} of a matrix product has more than two dimensions", c_.buffer_name(ref.buffer));
+      if (!e[d].single)
+        c_.fail("operand {} of a matrix product has more than two dimensions", c_.buffer_name(ref.buffer));
     return {e[e.size() - 2], e[e.size() - 1]};
   }
   void grid(Id g, bool optional) {
     if (g == none && optional) return;
-    if (g < 0 || g >= static_cast<Id>(c_.nest().grid.size())) c_.fail("it names grid dimension {} of {}", g, c_.nest().grid.size());
+    if (g < 0 || g >= static_cast<Id>(c_.nest().grid.size()))
+      c_.fail("it names grid dimension {} of {}", g, c_.nest().grid.size());
   }
 
   void memory(const MemRef& m, const BufRef& buffer, bool load) {
-    if (m.symbol < 0 || m.symbol >= static_cast<Id>(c_.kernel.formals.size())) c_.fail("symbol {} does not exist", m.symbol);
+    if (m.symbol < 0 || m.symbol >= static_cast<Id>(c_.kernel.formals.size()))
+      c_.fail("symbol {} does not exist", m.symbol);
     const Symbol& s = c_.kernel.formals[m.symbol];
-    if (load && s.direction == Direction::out) c_.fail("{} is an out symbol and cannot be loaded; make it inout or temp", s.name);
+    if (load && s.direction == Direction::out)
+      c_.fail("{} is an out symbol and cannot be loaded; make it inout or temp", s.name);
     if (!load && s.direction == Direction::in) c_.fail("{} is an in symbol and cannot be stored", s.name);
-    if (m.entries.size() != s.view.sizes.size()) c_.fail("access to {} has {} entries for {} dimensions", s.name, m.entries.size(), s.view.sizes.size());
+    if (m.entries.size() != s.view.sizes.size())
+      c_.fail("access to {} has {} entries for {} dimensions", s.name, m.entries.size(), s.view.sizes.size());
     const auto tile = extents_of(c_, buffer);
     if (format(buffer) != s.format)
-      c_.fail("buffer {} is {} and {} is {}; ld and st do not convert", c_.buffer_name(buffer.buffer), base::format_name(format(buffer)), s.name,
-              base::format_name(s.format));
+      c_.fail("buffer {} is {} and {} is {}; ld and st do not convert", c_.buffer_name(buffer.buffer),
+              base::format_name(format(buffer)), s.name, base::format_name(s.format));
     std::vector<Extent> entries;
     for (const Entry& e : m.entries) {
       entries.push_back(extent_of(c_, e));
-      if (!load && e.kind == Entry::Kind::indexed && e.outside == OnOutside::fill) c_.fail("a store cannot fill what lies outside");
-      if (load && e.kind == Entry::Kind::indexed && e.index.buffer == buffer.buffer) c_.fail("the index buffer is also the result");
+      if (!load && e.kind == Entry::Kind::indexed && e.outside == OnOutside::fill)
+        c_.fail("a store cannot fill what lies outside");
+      if (load && e.kind == Entry::Kind::indexed && e.index.buffer == buffer.buffer)
+        c_.fail("the index buffer is also the result");
     }
     const auto dims = tile_dims(c_, m, buffer);
     std::vector<bool> made(tile.size(), false);
@@ -292,24 +311,28 @@ class Checker {
       if (dims[e] < 0) continue;
       made[dims[e]] = true;
       if (!agree(entries[e], tile[dims[e]]))
-        c_.fail("entry {} of {} has {} indices for {} positions of buffer {}", e, s.name, entries[e].max, tile[dims[e]].max,
-                c_.buffer_name(buffer.buffer));
+        c_.fail("entry {} of {} has {} indices for {} positions of buffer {}", e, s.name, entries[e].max,
+                tile[dims[e]].max, c_.buffer_name(buffer.buffer));
     }
     for (size_t d = 0; d < tile.size(); ++d)
-      if (!made[d] && !tile[d].single) c_.fail("dimension {} of buffer {} has no entry in the access to {}", d, c_.buffer_name(buffer.buffer), s.name);
+      if (!made[d] && !tile[d].single)
+        c_.fail("dimension {} of buffer {} has no entry in the access to {}", d, c_.buffer_name(buffer.buffer), s.name);
   }
 
   void remap(const Ring& r, const std::vector<Extent>& to, const std::vector<Extent>& from) {
-    if (r.from_ranges.size() != from.size() || r.to_ranges.size() != to.size()) c_.fail("remap needs one range for each dimension");
+    if (r.from_ranges.size() != from.size() || r.to_ranges.size() != to.size())
+      c_.fail("remap needs one range for each dimension");
     if (r.by != 0) c_.fail("only shift goes by a distance");
     auto side = [&](const std::vector<Id>& ids, const std::vector<Extent>& box, const char* what) {
       Id nest = none;
       for (size_t d = 0; d < ids.size(); ++d) {
         if (ids[d] == none) continue;
-        if (ids[d] < 0 || ids[d] >= static_cast<Id>(c_.ranges.size()) || !c_.ranges[ids[d]].declared || !c_.kernel.ranges[ids[d]].is_core)
+        if (ids[d] < 0 || ids[d] >= static_cast<Id>(c_.ranges.size()) || !c_.ranges[ids[d]].declared ||
+            !c_.kernel.ranges[ids[d]].is_core)
           c_.fail("remap {} names something that is no core range declared before", what);
         const Range& range = c_.kernel.ranges[ids[d]];
-        if (!range.lo.is_constant() || !range.hi.is_constant()) c_.fail("remap {} {}, whose bounds are no constants", what, range.name);
+        if (!range.lo.is_constant() || !range.hi.is_constant())
+          c_.fail("remap {} {}, whose bounds are no constants", what, range.name);
         if (nest != none && nest != c_.ranges[ids[d]].nest) c_.fail("remap {} ranges of two nests", what);
         nest = c_.ranges[ids[d]].nest;
         if (!box[d].constant() || box[d].max < std::min(range.by, range.hi.value - range.lo.value))
@@ -325,7 +348,8 @@ class Checker {
         if (id == none) return std::pair<int64_t, int64_t>{0, e.max};
         return std::pair<int64_t, int64_t>{c_.kernel.ranges[id].lo.value, c_.kernel.ranges[id].hi.value};
       };
-      if (whole(r.from_ranges[d], from[d]) != whole(r.to_ranges[d], to[d])) c_.fail("remap changes the whole of dimension {}", d);
+      if (whole(r.from_ranges[d], from[d]) != whole(r.to_ranges[d], to[d]))
+        c_.fail("remap changes the whole of dimension {}", d);
     }
   }
 

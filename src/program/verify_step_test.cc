@@ -5,13 +5,15 @@ namespace spyre::program {
 namespace {
 
 /// A kernel of these statements on two cores.
-std::string steps(const std::string& statements, const std::vector<std::string>& symbols = {"y: out f32 [1,32]"}, const std::string& scalars = "") {
+std::string steps(const std::string& statements, const std::vector<std::string>& symbols = {"y: out f32 [1,32]"},
+                  const std::string& scalars = "") {
   return one_kernel(symbols, "grid(g:2, h:1) {\n" + statements + "\n}", scalars);
 }
 /// A matrix product of three buffers.
-std::string product(const std::string& acc, const std::string& a, const std::string& b, const std::string& step = "pt acc = a * b") {
-  return steps("buf acc " + acc + " x1\n buf a " + a + " x1\n buf b " + b + " x1\n sfp a = " + (a.starts_with("i") ? "1" : "1.0") + "\n sfp b = " +
-               (b.starts_with("i") ? "1" : "1.0") + "\n " + step);
+std::string product(const std::string& acc, const std::string& a, const std::string& b,
+                    const std::string& step = "pt acc = a * b") {
+  return steps("buf acc " + acc + " x1\n buf a " + a + " x1\n buf b " + b + " x1\n sfp a = " +
+               (a.starts_with("i") ? "1" : "1.0") + "\n sfp b = " + (b.starts_with("i") ? "1" : "1.0") + "\n " + step);
 }
 
 TEST(VerifyMatMul, DimensionsAgree) {
@@ -38,16 +40,20 @@ TEST(VerifyMatMul, FormatsAgree) {
   EXPECT_REFUSED(product("f32[16,64]", "i8[16,128]", "i8[128,64]"), "formats do not agree");
   EXPECT_LEGAL(product("f32[16,64]", "f32[16,128]", "f32[128,64]", "sfp.mm acc = a * b"));
   EXPECT_LEGAL(product("i32[16,64]", "i32[16,128]", "i32[128,64]", "sfp.mm acc = a * b"));
-  EXPECT_REFUSED(product("f32[16,64]", "dl16[16,128]", "dl16[128,64]", "sfp.mm acc = a * b"), "sfp.mm is all f32 or all i32");
+  EXPECT_REFUSED(product("f32[16,64]", "dl16[16,128]", "dl16[128,64]", "sfp.mm acc = a * b"),
+                 "sfp.mm is all f32 or all i32");
 }
 
 TEST(VerifyMatMul, TheAccumulatorIsNoOperand) {
   EXPECT_LEGAL(product("f32[64,64]", "f32[64,64]", "f32[64,64]", "sfp.mm acc = a * b"));
-  EXPECT_REFUSED(product("f32[64,64]", "f32[64,64]", "f32[64,64]", "sfp.mm a = a * b"), "accumulator is also an operand");
+  EXPECT_REFUSED(product("f32[64,64]", "f32[64,64]", "f32[64,64]", "sfp.mm a = a * b"),
+                 "accumulator is also an operand");
 }
 
 TEST(VerifyVector, OperandsBroadcast) {
-  auto text = [](const std::string& b) { return steps("buf a f32[8,64] x1\n buf b " + b + " x1\n sfp b = 1.0\n sfp a = b * 2"); };
+  auto text = [](const std::string& b) {
+    return steps("buf a f32[8,64] x1\n buf b " + b + " x1\n sfp b = 1.0\n sfp a = b * 2");
+  };
   EXPECT_LEGAL(text("f32[8,64]"));
   EXPECT_LEGAL(text("f32[1,64]"));
   EXPECT_LEGAL(text("f32[8,1]"));
@@ -58,7 +64,9 @@ TEST(VerifyVector, OperandsBroadcast) {
 }
 
 TEST(VerifyVector, ResultsHaveOneBox) {
-  auto text = [](const std::string& b) { return steps("buf a f32[8,64] x1\n buf b f32[8," + b + "] x1\n sfp a, b = 1.0, 2.0"); };
+  auto text = [](const std::string& b) {
+    return steps("buf a f32[8,64] x1\n buf b f32[8," + b + "] x1\n sfp a, b = 1.0, 2.0");
+  };
   EXPECT_LEGAL(text("64"));
   EXPECT_REFUSED(text("32"), "different boxes");
 }
@@ -90,7 +98,9 @@ TEST(VerifyVector, IntegersFitInt32) {
 }
 
 TEST(VerifyBox, LiesInsideItsBuffer) {
-  auto text = [](const std::string& box) { return steps("buf a f32[8,64] x1\n buf b f32[8,32] x1\n sfp a = 1.0\n sfp b = a[_, " + box + "]"); };
+  auto text = [](const std::string& box) {
+    return steps("buf a f32[8,64] x1\n buf b f32[8,32] x1\n sfp a = 1.0\n sfp b = a[_, " + box + "]");
+  };
   EXPECT_LEGAL(text("32..64"));
   EXPECT_REFUSED(text("33..65"), "can reach positions 33..65 of dimension 1, which has 64");
 }
@@ -99,7 +109,8 @@ TEST(VerifyBox, FollowsAClippedRangeToItsEnd) {
   auto text = [](int shape) {
     const std::string n = std::to_string(shape);
     return one_kernel({"x: in f32 [1,100]", "y: out f32 [1,100]"},
-                      "grid(g:1) { buf b f32[1," + n + "] x1\n for t in 0..100 by 64 { ld b[_, t] = x[0..1, t]\n st y[0..1, t] = b[_, t] } }");
+                      "grid(g:1) { buf b f32[1," + n +
+                          "] x1\n for t in 0..100 by 64 { ld b[_, t] = x[0..1, t]\n st y[0..1, t] = b[_, t] } }");
   };
   EXPECT_LEGAL(text(100));
   EXPECT_LEGAL(text(128));
@@ -108,7 +119,8 @@ TEST(VerifyBox, FollowsAClippedRangeToItsEnd) {
 
 TEST(VerifyBox, UsesScalarBounds) {
   auto text = [](const std::string& bounds) {
-    return steps("buf a f32[8,64] x1\n buf b f32[8,1] x1\n sfp a = 1.0\n sfp b = a[_, n ..+ 1]", {"y: out f32 [1,32]"}, "n: i32 in " + bounds);
+    return steps("buf a f32[8,64] x1\n buf b f32[8,1] x1\n sfp a = 1.0\n sfp b = a[_, n ..+ 1]", {"y: out f32 [1,32]"},
+                 "n: i32 in " + bounds);
   };
   EXPECT_LEGAL(text("0..63"));
   EXPECT_REFUSED(text("0..64"), "which has 64");
@@ -127,14 +139,17 @@ TEST(VerifyReduce, StateHasSizeOne) {
 }
 
 TEST(VerifyReduce, TheStateIsNotReduced) {
-  auto text = [](const std::string& step) { return steps("buf a f32[8,1] x1\n buf s f32[8,1] x1\n sfp a = 1.0\n sfp s = 0.0\n sfp.red " + step); };
+  auto text = [](const std::string& step) {
+    return steps("buf a f32[8,1] x1\n buf s f32[8,1] x1\n sfp a = 1.0\n sfp s = 0.0\n sfp.red " + step);
+  };
   EXPECT_LEGAL(text("s = sum(s, a over 1)"));
   EXPECT_REFUSED(text("s = sum(a, s over 1)"), "state s is also reduced over");
 }
 
 TEST(VerifyScan, CarryHasSizeOne) {
   auto text = [](const std::string& carry) {
-    return steps("buf a f32[8,64] x1\n buf o f32[8,64] x1\n buf s " + carry + " x1\n sfp a = 1.0\n sfp s = 0.0\n sfp.scan o, s = sum(a, s)");
+    return steps("buf a f32[8,64] x1\n buf o f32[8,64] x1\n buf s " + carry +
+                 " x1\n sfp a = 1.0\n sfp s = 0.0\n sfp.scan o, s = sum(a, s)");
   };
   EXPECT_LEGAL(text("f32[8,1]"));
   EXPECT_REFUSED(text("f32[1,64]"), "carry s does not have the shape");
@@ -153,7 +168,8 @@ TEST(VerifySort, ShapesAndFormatsAgree) {
 
 TEST(VerifyGather, RowsAndBoundsFitTheTable) {
   auto text = [](const std::string& data, const std::string& bounds) {
-    return steps("buf ix i32[8] x1\n buf t f32[16,32] x1\n buf d " + data + " x1\n sfp ix = 1\n sfp t = 1.0\n sfp.gather d = t[ix in " + bounds + " trap]");
+    return steps("buf ix i32[8] x1\n buf t f32[16,32] x1\n buf d " + data +
+                 " x1\n sfp ix = 1\n sfp t = 1.0\n sfp.gather d = t[ix in " + bounds + " trap]");
   };
   EXPECT_LEGAL(text("f32[8,32]", "4..20"));
   EXPECT_REFUSED(text("f32[8,32]", "4..21"), "indices of 17 values reach 16 rows");
@@ -163,14 +179,18 @@ TEST(VerifyGather, RowsAndBoundsFitTheTable) {
 }
 
 TEST(VerifyMove, ShapesAndKindsAgree) {
-  auto text = [](const std::string& to, const std::string& step) { return steps("buf a f32[8,64] x1\n buf b " + to + " x1\n sfp a = 1.0\n mv b = " + step); };
+  auto text = [](const std::string& to, const std::string& step) {
+    return steps("buf a f32[8,64] x1\n buf b " + to + " x1\n sfp a = 1.0\n mv b = " + step);
+  };
   EXPECT_LEGAL(text("dl16[64,8]", "a^T"));
   EXPECT_REFUSED(text("dl16[64,8]", "a"), "different shapes");
   EXPECT_REFUSED(text("i32[8,64]", "a"), "cannot turn integers");
 }
 
 TEST(VerifyRing, ShapesAgree) {
-  auto text = [](const std::string& to, const std::string& step) { return steps("buf a f32[8,64] x1\n buf b " + to + " x1\n sfp a = 1.0\n " + step); };
+  auto text = [](const std::string& to, const std::string& step) {
+    return steps("buf a f32[8,64] x1\n buf b " + to + " x1\n sfp a = 1.0\n " + step);
+  };
   EXPECT_LEGAL(text("f32[8,64]", "ring.shift b = a over g by 1"));
   EXPECT_LEGAL(text("f32[16,64]", "ring.gather b = a over g"));
   EXPECT_REFUSED(text("f32[16,64]", "ring.shift b = a over g by 1"), "different shapes");
@@ -199,7 +219,8 @@ TEST(VerifyAccess, FormatsAndShapesFit) {
 
 TEST(VerifyAccess, IndicesAreARowOfI32) {
   auto text = [](const std::string& ix) {
-    return steps("buf ix " + ix + " x1\n sfp ix = " + (ix.starts_with("i32") ? "1" : "1.0") + "\n buf b dl16[16,64] x1\n ld b = x[ix in 0..32 trap, 0..64]",
+    return steps("buf ix " + ix + " x1\n sfp ix = " + (ix.starts_with("i32") ? "1" : "1.0") +
+                     "\n buf b dl16[16,64] x1\n ld b = x[ix in 0..32 trap, 0..64]",
                  {"x: in dl16 [32,64]"});
   };
   EXPECT_LEGAL(text("i32[16]"));
@@ -211,7 +232,8 @@ TEST(VerifyAccess, IndicesAreARowOfI32) {
 
 TEST(VerifyAccess, DirectionsAreKept) {
   auto text = [](const std::string& direction, const std::string& step) {
-    return steps("core m in 0..32 by 16 on g\n buf b dl16[16,64] x1\n sfp b = 1.0\n " + step, {"x: " + direction + " dl16 [32,64]"});
+    return steps("core m in 0..32 by 16 on g\n buf b dl16[16,64] x1\n sfp b = 1.0\n " + step,
+                 {"x: " + direction + " dl16 [32,64]"});
   };
   EXPECT_LEGAL(text("in", "ld b = x[m, 0..64]"));
   EXPECT_LEGAL(text("out", "st x[m, 0..64] = b"));

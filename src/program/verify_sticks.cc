@@ -29,7 +29,8 @@ struct Limits {
 /// Upper bound, or the largest int64.
 int64_t largest(const Linear& f, const Limits& limits) {
   int64_t sum = f.constant;
-  const bool together = limits.high != SIZE_MAX && f.factor[limits.high] == saturating_mul(limits.block, f.factor[limits.low]);
+  const bool together =
+      limits.high != SIZE_MAX && f.factor[limits.high] == saturating_mul(limits.block, f.factor[limits.low]);
   for (size_t i = 0; i < limits.most.size(); ++i) {
     if (together && i == limits.high) continue;
     const int64_t most = together && i == limits.low ? limits.joint : limits.most[i];
@@ -71,8 +72,9 @@ int64_t common_factor(const Linear& f, int64_t by, size_t v) {
   return g;
 }
 
-/// True when the digit of a linear offset is proved not to depend on variable v: v vanishes in a division, be it because
-/// all of it is linear or because v only fills the gaps between the multiples of what the divisor and the rest share.
+/// True when the digit of a linear offset is proved not to depend on variable v: v vanishes in a division, be it
+/// because all of it is linear or because v only fills the gaps between the multiples of what the divisor and the rest
+/// share.
 bool independent_of(Linear f, const Digit& d, const Limits& most, size_t v) {
   const int64_t part = saturating_mul(f.factor[v], most.most[v]);
   if (part < common_factor(f, d.div1, v)) return true;
@@ -100,8 +102,8 @@ Digit merged(const Digit& d) {
   return {d.div1 * d.div2, d.mod2, 1, d.mod2, d.stride};
 }
 
-/// True when the digits determine the storage element: groups of equal (div1, mod1) each give all of their first level, and
-/// the first levels follow each other.
+/// True when the digits determine the storage element: groups of equal (div1, mod1) each give all of their first level,
+/// and the first levels follow each other.
 bool determine_element(std::vector<Digit> digits, int64_t elements) {
   std::erase_if(digits, [&](const Digit& d) { return d.range(elements) == 1; });
   std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) {
@@ -169,7 +171,8 @@ StickShape stick_shape(const HostView& view, const Geometry& g) {
   for (size_t d = 0; d < rank; ++d)
     if (view.sizes[d] == 1) offset.factor[d] = 0;
   Linear constant = offset;
-  if (exact_digit(constant, lane, most) && std::all_of(constant.factor.begin(), constant.factor.end(), [](int64_t x) { return x == 0; })) {
+  if (exact_digit(constant, lane, most) &&
+      std::all_of(constant.factor.begin(), constant.factor.end(), [](int64_t x) { return x == 0; })) {
     if (layout::writes_overlap(view)) return shape;
     shape.known = true;
     return shape;

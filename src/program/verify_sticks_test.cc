@@ -73,7 +73,8 @@ TEST(VerifySticks, DefaultAndScrambledLayoutsOfAnySizeAreKnown) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {
     std::vector<int64_t> sizes;
-    for (size_t d = 0, rank = 1 + random() % 4; d < rank; ++d) sizes.push_back(1 + static_cast<int64_t>(random() % 3000));
+    for (size_t d = 0, rank = 1 + random() % 4; d < rank; ++d)
+      sizes.push_back(1 + static_cast<int64_t>(random() % 3000));
     const HostView view = HostView::contiguous(sizes);
     Geometry g = layout::default_placement(view.sizes, view.strides, base::HostType::f16, false).geometry;
     EXPECT_TRUE(stick_shape(view, g).known) << g.to_text();

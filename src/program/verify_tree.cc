@@ -1,4 +1,5 @@
-// First pass over a kernel: what is in scope where, loops and grids, buffers in LX. Collects the steps for the later passes.
+// First pass over a kernel: what is in scope where, loops and grids, buffers in LX. Collects the steps for the later
+// passes.
 #include <algorithm>
 #include <map>
 
@@ -15,7 +16,8 @@ constexpr int vec_node_limit = 2048;
 
 bool vec_too_large(const VecExpr& e, int depth, int& nodes) {
   if (depth > vec_depth_limit || ++nodes > vec_node_limit) return true;
-  return std::any_of(e.args.begin(), e.args.end(), [&](const VecExpr& a) { return vec_too_large(a, depth + 1, nodes); });
+  return std::any_of(e.args.begin(), e.args.end(),
+                     [&](const VecExpr& a) { return vec_too_large(a, depth + 1, nodes); });
 }
 
 class Walk {
@@ -76,7 +78,8 @@ class Walk {
     if (b.lx_offset > c_.description.lx_usable_bytes || all > c_.description.lx_usable_bytes - b.lx_offset)
       c_.fail("buffer {} with {} slots takes LX bytes {}..{}, but only {} can be used", b.name, b.slots, b.lx_offset,
               all > value_limit ? value_limit : b.lx_offset + all, c_.description.lx_usable_bytes);
-    if (b.piece_dim == -1 ? b.piece_size != 0 : b.piece_dim < 0 || b.piece_dim >= static_cast<int>(b.shape.size()) || b.piece_size < 1)
+    if (b.piece_dim == -1 ? b.piece_size != 0
+                          : b.piece_dim < 0 || b.piece_dim >= static_cast<int>(b.shape.size()) || b.piece_size < 1)
       c_.fail("buffer {} has pieces of {} along dimension {}", b.name, b.piece_size, b.piece_dim);
     // Enclosing scopes and this one hold disjoint bytes: look at the neighbours only.
     const int64_t end = b.lx_offset + all;
@@ -85,8 +88,8 @@ class Walk {
     const bool before = next != placed_.begin() && std::prev(next)->second.first > b.lx_offset;
     if (after || before) {
       const Id other = after ? next->second.second : std::prev(next)->second.second;
-      c_.fail("buffers {} and {} share LX bytes, but are alive at the same time; only buffers of sibling scopes may", b.name,
-              c_.buffer_name(other));
+      c_.fail("buffers {} and {} share LX bytes, but are alive at the same time; only buffers of sibling scopes may",
+              b.name, c_.buffer_name(other));
     }
     placed_[b.lx_offset] = {end, id};
     c_.buffer_visible[id] = true;
@@ -134,7 +137,8 @@ class Walk {
   void range(Id id, bool core) {
     if (id < 0 || id >= static_cast<Id>(c_.ranges.size())) c_.fail("range {} does not exist", id);
     if (c_.kernel.ranges[id].is_core != core)
-      c_.fail("range {} is {}", c_.range_name(id), core ? "a loop declared as a core range" : "a core range used as a loop");
+      c_.fail("range {} is {}", c_.range_name(id),
+              core ? "a loop declared as a core range" : "a core range used as a loop");
     c_.declare_range(id);
     enclosing_.push_back(id);
   }
@@ -151,7 +155,8 @@ class Walk {
   void step(const Step& step, int64_t instances) {
     int nodes = 0;
     auto check_size = [&](const VecExpr& e) {
-      if (vec_too_large(e, 1, nodes)) c_.fail("a vector expression is larger than {} levels or {} nodes", vec_depth_limit, vec_node_limit);
+      if (vec_too_large(e, 1, nodes))
+        c_.fail("a vector expression is larger than {} levels or {} nodes", vec_depth_limit, vec_node_limit);
     };
     if (const auto* v = std::get_if<Vector>(&step.op)) std::for_each(v->value.begin(), v->value.end(), check_size);
     if (const auto* s = std::get_if<Scan>(&step.op)) check_size(s->value);
@@ -159,7 +164,8 @@ class Walk {
       std::for_each(r->init.begin(), r->init.end(), check_size);
       check_size(r->value);
     }
-    if (step.loc < none || step.loc >= static_cast<Id>(c_.program.locs.size())) c_.fail("a step has loc {}, which does not exist", step.loc);
+    if (step.loc < none || step.loc >= static_cast<Id>(c_.program.locs.size()))
+      c_.fail("a step has loc {}, which does not exist", step.loc);
     total_ += std::min(instances, 2 * instance_limit);
     if (total_ > instance_limit) c_.fail("it runs more than 2^40 step instances");
     if (static_cast<int64_t>(c_.sites.size()) == step_limit) c_.fail("it has more than {} steps", step_limit);
@@ -211,8 +217,9 @@ void check_collectives(Context& context) {
       DimMask dims = 0;  // of the number of trips
       for (const auto& t : context.ranges[r].hi.minus(context.ranges[r].lo).terms) dims |= context.dims_of(t.atom);
       if (dims & group)
-        context.fail_at(step, "collective over {} inside loop {}, whose trips differ between its cores; mark the loop uniform", name,
-                        range.name);
+        context.fail_at(
+            step, "collective over {} inside loop {}, whose trips differ between its cores; mark the loop uniform",
+            name, range.name);
     }
     for (const Condition* condition : site.conditions)
       for (const Compare& compare : *condition)
@@ -222,7 +229,9 @@ void check_collectives(Context& context) {
       DimMask dims = 0;
       for (const BufDim& d : ref.box)
         if (d.kind == BufDim::Kind::box) dims |= context.dims_of(d.size);
-      if (dims & group) context.fail_at(step, "the size of its operand {} differs between the cores of {}", context.buffer_name(ref.buffer), name);
+      if (dims & group)
+        context.fail_at(step, "the size of its operand {} differs between the cores of {}",
+                        context.buffer_name(ref.buffer), name);
     };
     for (const Use& use : uses_of(step)) same_size(*use.ref);
     if (const auto* load = std::get_if<Load>(&step.op)) {
