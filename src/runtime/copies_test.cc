@@ -295,6 +295,12 @@ TEST_F(Copies, DevicesExchangeData) {
   other.default_stream().wait(stream_.record());
   copy_on_device(a.tensor(), b.tensor(), other.default_stream());
   EXPECT_EQ(get<float>(b.tensor(), other.default_stream()), counting<float>(7000));
+  // On the source's stream, and through another dtype: the destination turns raw on a stream of the other device.
+  copy_on_device(a.tensor({{10}, {1}, 5}), {b.allocation.get(), HostType::i32, {{10}, {1}, 0}}, stream_);
+  other.default_stream().wait(stream_.record());
+  EXPECT_EQ(get<int32_t>({b.allocation.get(), HostType::i32, {{10}, {1}, 0}}, other.default_stream()),
+            counting<int32_t>(10, 5));
+  EXPECT_EQ(get<float>(b.tensor({{20}, {1}, 10}), other.default_stream()), counting<float>(20, 10));
   const auto clone = clone_storage(*a.allocation, other.default_stream());
   EXPECT_EQ(&clone->device(), &other);
   EXPECT_EQ(get<float>({clone.get(), HostType::f32, a.view}, other.default_stream()), counting<float>(7000));

@@ -43,9 +43,6 @@ class Transition {
  public:
   // Gives `allocation` a new block in form `target` (null: raw) and moves the logical bytes there on the stream.
   static void change(Allocation& allocation, const PlacementPtr& target, Stream& stream) {
-    if (&stream.device() != &allocation.device())
-      fail(Fault::user, "a tensor of device {} can't change its layout on a stream of device {}",
-           allocation.device().index(), stream.device().index());
     Move move = replace(allocation, target, stream);
     const Contents from = contents_of(allocation.device(), move.old.state, allocation.logical_bytes());
     const Contents to = contents_of(allocation.device(), move.now, allocation.logical_bytes());
@@ -214,7 +211,7 @@ void copy_bytes(Allocation& from, int64_t from_first, Allocation& to, int64_t to
     std::lock_guard lock(Transition::mutex(to));
     const Allocation::State state = from.use(stream);
     source = contents_of(from.device(), state, bytes);
-    if (&to.device() == &stream.device() && to.placement() != state.placement)
+    if (to.placement() != state.placement)
       destination = Transition::renew(to, state.placement, stream);
     else
       destination = contents_of(to.device(), to.use(stream), bytes);
