@@ -31,11 +31,11 @@ struct Totals {
   int64_t read = 0, written = 0, macs = 0, pt_busy = 0;
   int64_t work_ps = 0;  ///< times of all instances alone, one after the other
   Totals& add(const Totals& t, int64_t times) {
-    read += t.read * times;
-    written += t.written * times;
-    macs += t.macs * times;
-    pt_busy += t.pt_busy * times;
-    work_ps += t.work_ps * times;
+    read = plus(read, t.read, times);
+    written = plus(written, t.written, times);
+    macs = plus(macs, t.macs, times);
+    pt_busy = plus(pt_busy, t.pt_busy, times);
+    work_ps = plus(work_ps, t.work_ps, times);
     return *this;
   }
   Totals minus(const Totals& t) const { return {read - t.read, written - t.written, macs - t.macs, pt_busy - t.pt_busy, work_ps - t.work_ps}; }
@@ -228,7 +228,7 @@ class CoreWalk {
       window_.advance();
     }
   }
-  int64_t duration() const { return window_.now() + skipped_; }
+  int64_t duration() const { return plus(window_.now(), skipped_); }
   const Totals& totals() const { return totals_; }
   bool estimated() const { return estimated_; }
 
@@ -350,7 +350,7 @@ class CoreWalk {
       const int64_t last = model_.same_until(loop, values_, s.trip, full - 1);
       const int64_t times = (last + 1 - f.trip) / period;
       if (times < 1) break;
-      skipped_ += (duration() - s.now) * times;
+      skipped_ = plus(skipped_, duration() - s.now, times);
       totals_.add(totals_.minus(s.totals), times);
       f.trip += period * times;
       history.count = 0;
@@ -371,17 +371,14 @@ class CoreWalk {
     const auto more = [&](int64_t a, int64_t b, int64_t c) {
       const double before = static_cast<double>(b - a) / (t1 - t0), after = static_cast<double>(c - b) / (t2 - t1);
       const double slope = (after - before) / ((t2 - t0) / 2);
-      return static_cast<int64_t>(std::max(0.0, after + slope * ((t2 - t1) / 2 + rest / 2)) * rest);
+      return static_cast<int64_t>(std::min(std::max(0.0, after + slope * ((t2 - t1) / 2 + rest / 2)) * rest, 0x1p60));
     };
     // Time follows the work added, as it did up to now: the clock itself stands at what is finished, not at what is known.
     const int64_t work = more(m0.totals.work_ps, m1.totals.work_ps, m2.totals.work_ps);
-    skipped_ += static_cast<int64_t>(static_cast<double>(work) * static_cast<double>(duration()) /
-                                     static_cast<double>(std::max<int64_t>(totals_.work_ps, 1)));
-    totals_.work_ps += work;
-    totals_.read += more(m0.totals.read, m1.totals.read, m2.totals.read);
-    totals_.written += more(m0.totals.written, m1.totals.written, m2.totals.written);
-    totals_.macs += more(m0.totals.macs, m1.totals.macs, m2.totals.macs);
-    totals_.pt_busy += more(m0.totals.pt_busy, m1.totals.pt_busy, m2.totals.pt_busy);
+    skipped_ = plus(skipped_, static_cast<int64_t>(std::min(static_cast<double>(work) * static_cast<double>(duration()) /
+                                                                static_cast<double>(std::max<int64_t>(totals_.work_ps, 1)), 0x1p60)));
+    totals_.add({more(m0.totals.read, m1.totals.read, m2.totals.read), more(m0.totals.written, m1.totals.written, m2.totals.written),
+                 more(m0.totals.macs, m1.totals.macs, m2.totals.macs), more(m0.totals.pt_busy, m1.totals.pt_busy, m2.totals.pt_busy), work}, 1);
     f.trip = full;
     estimated_ = true;
   }
@@ -415,9 +412,9 @@ KernelTime walk_kernel(const KernelModel& model, const KernelWalkOptions& option
       CoreWalk walk(model, options, c.core, most, on_reads, nullptr);
       walk.run();
       time.duration_ps = std::max(time.duration_ps, walk.duration());
-      time.bytes_read += walk.totals().read * c.count;
-      time.bytes_written += walk.totals().written * c.count;
-      time.macs += walk.totals().macs * c.count;
+      time.bytes_read = plus(time.bytes_read, walk.totals().read, c.count);
+      time.bytes_written = plus(time.bytes_written, walk.totals().written, c.count);
+      time.macs = plus(time.macs, walk.totals().macs, c.count);
       time.pt_busy_ps = std::max(time.pt_busy_ps, walk.totals().pt_busy);
       time.estimated = time.estimated || walk.estimated();
     }
@@ -433,7 +430,8 @@ KernelTime walk_kernel(const KernelModel& model, const KernelWalkOptions& option
       break;
     }
   }
-  time.duration_ps = std::max(time.duration_ps, bytes_ps(static_cast<double>(time.bytes_read + time.bytes_written), d.memory_gbps));
+  const double bytes = std::min(static_cast<double>(plus(time.bytes_read, time.bytes_written)), 0x1p50);
+  time.duration_ps = std::max(time.duration_ps, bytes_ps(bytes, d.memory_gbps));
   return time;
 }
 

@@ -56,7 +56,7 @@ TEST(Walk, JumpsAreExactOnRandomPrograms) {
   const char* chosen = std::getenv("SPYRE_TEST_SEED");
   const uint64_t first = chosen ? std::strtoull(chosen, nullptr, 10) : 1000;
   int exact = 0;
-  for (uint64_t seed = first; seed < first + (chosen ? 1 : 60); ++seed) {
+  for (uint64_t seed = first; seed < first + (chosen ? 1 : 40); ++seed) {
     const std::string text = RandomProgram(seed).text();
     const program::Program p = program::assemble(text);
     const Timeline fast = timed(p);
@@ -67,7 +67,7 @@ TEST(Walk, JumpsAreExactOnRandomPrograms) {
     if (HasFailure()) return;
   }
   if (!chosen) {
-    EXPECT_GT(exact, 40);
+    EXPECT_GT(exact, 25);
   }
 }
 
@@ -182,6 +182,13 @@ TEST(Walk, DeepNestsOfEqualTripsAreJumped) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_EQ(many.duration_ps, one.duration_ps * 60000);
   EXPECT_FALSE(many.estimated);
+}
+
+TEST(Walk, TimesBeyondAllBoundsStopGrowing) {
+  const program::Program p = kernel(16, 64, 1,
+      "grid(g:1) { core m in 0..16 by 16 on g buf a dl16[512,512] x1 buf c f32[512,512] x1 for i in 0..60000 by 1 {"
+      " for j in 0..60000 by 1 { for k in 0..60000 by 1 { pt c += a * a } } } }");
+  EXPECT_EQ(timed(p).total_ps, int64_t{1} << 60);
 }
 
 TEST(Walk, WhatIsNeitherPeriodicNorShortIsEstimated) {

@@ -71,7 +71,7 @@ Timeline walk(const program::Program& program, const ScalarValues& scalars, cons
       options.trace->complete(1, 0, kernel.name, "call", options.trace_start_ps + time.start_ps, time.duration_ps,
                               {{"bytes_read", time.bytes_read}, {"bytes_written", time.bytes_written}, {"macs", time.macs}});
     }
-    timeline.total_ps += time.duration_ps;
+    timeline.total_ps = plus(timeline.total_ps, time.duration_ps);
     timeline.calls.push_back(time);
     for (size_t f = 0; f < call.symbols.size(); ++f) {
       if (kernel.formals[f].direction != Direction::in) written[call.symbols[f]] = 1;
