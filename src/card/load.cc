@@ -27,6 +27,35 @@ void copy_box(const SymbolMap& map, const MemBox& box, const std::byte* memory, 
   });
 }
 
+/// Fills the positions of the tile that no index inside the view makes, and rows up to `row_end`.
+void fill_rest(const SymbolMap& map, const MemBox& box, const View& to, int64_t row_end, uint32_t fill, bool outside) {
+  // Positions that are made, per tile dimension; entries keep their order, and those that are no tile dimension have stride 0.
+  std::array<std::pair<int64_t, int64_t>, max_rank> made;
+  int t = to.rank;
+  for (int d = box.rank - 1; d >= 0; --d)
+    if (box.dims[d].stride != 0) made[--t] = map.inside(box, d);
+    else if (const auto [p0, p1] = map.inside(box, d); p0 >= p1) outside = true;
+  while (t > 0) made[--t] = {0, 1};
+  const int64_t rows = to.rows(), bytes = base::format_bytes(to.format);
+  const auto [first, last] = made[to.rank - 1];
+  for (int64_t r = 0; r < rows; ++r) {
+    bool inside = !outside;
+    int64_t rest = r;
+    for (int d = to.rank - 2; d >= 0 && inside; --d) {
+      const int64_t p = rest % to.size[d];
+      rest /= to.size[d];
+      inside = p >= made[d].first && p < made[d].second;
+    }
+    std::byte* row = to.row(r);
+    if (!inside || first >= last) {
+      fill_elements(row, row_end, fill, to.format);
+      continue;
+    }
+    fill_elements(row, first, fill, to.format);
+    fill_elements(row + last * bytes, row_end - last, fill, to.format);
+  }
+}
+
 /// Fills what a load must fill and copies the rest. `to` is the destination box; rows are filled up to `row_end` elements.
 void load_box(const SymbolMap& map, const MemBox& box, const std::byte* memory, const View& to, int64_t row_end,
               uint32_t fill, bool outside) {
@@ -42,10 +71,7 @@ void load_box(const SymbolMap& map, const MemBox& box, const std::byte* memory, 
       if (box.dims[d].stride != 0) made *= box.dims[d].extent;
     full = made == to.numel();
   }
-  if (!full) {
-    const int64_t rows = to.rows();
-    for (int64_t r = 0; r < rows; ++r) fill_elements(to.row(r), row_end, fill, to.format);
-  }
+  if (!full) fill_rest(map, box, to, row_end, fill, outside);
   if (outside) return;
   switch (map.element_bytes()) {
     case 1: copy_box<uint8_t>(map, box, memory, to.data); break;

@@ -5,7 +5,7 @@
 #include "card/elements.h"
 #include "card/host_kernels.h"
 #include "card/panel_cache.h"
-#include "card/symbol_map.h"
+#include "card/tile_in_memory.h"
 
 namespace spyre::card {
 
@@ -27,34 +27,6 @@ void matrix_dims(const View& v, int64_t& rows, int64_t& cols, int64_t& row_strid
   row_stride = v.rank > 1 ? v.stride[v.rank - 2] : info.row_elements;
 }
 
-/// A pending tile as a host tile over device memory, when its sticks lie evenly and nothing needs filling.
-bool in_place(const LazyTile& lazy, Matrix& m) {
-  const SymbolMap& map = *lazy.map;
-  if (!map.separable() || map.stick_step() < 0 || lazy.box.rank == 0) return false;
-  const int last = lazy.box.rank - 1;
-  const int64_t lanes = base::elements_per_stick(lazy.to.format);
-  int64_t at = map.constant(), made = 1;
-  int row_dim = -1;
-  for (int d = 0; d <= last; ++d) {
-    const auto& dim = lazy.box.dims[d];
-    if (dim.base < 0 || dim.base + dim.step * (dim.extent - 1) >= map.size(d) || dim.extent <= 0) return false;
-    at += map.part(d, dim.base);
-    made *= dim.extent;
-    if (d == last || dim.extent == 1) continue;
-    if (row_dim >= 0 || map.even_step(d) < 0) return false;
-    row_dim = d;
-  }
-  const auto& inner = lazy.box.dims[last];
-  if (inner.step != 1 || (inner.extent > 1 && inner.stride != 1) || inner.base % lanes != 0) return false;
-  if (made != lazy.to.numel() || lazy.to.last_size() != inner.extent) return false;
-  const int64_t bytes = map.element_bytes();
-  m.tile.data = lazy.memory + at * bytes;
-  m.tile.stick_stride = map.stick_step() * bytes;
-  m.tile.row_stride = row_dim < 0 ? 0 : map.even_step(row_dim) * lazy.box.dims[row_dim].step * bytes;
-  m.lazy = &lazy;
-  return true;
-}
-
 Matrix matrix(const Operand& operand, Core& core) {
   Matrix m;
   m.tile.format = operand.info().format;
@@ -66,7 +38,10 @@ Matrix matrix(const Operand& operand, Core& core) {
   int64_t stride = 0;
   matrix_dims(v, m.rows, m.cols, stride, operand.info());
   if (core.run->lazy_loads && core.lazy[operand.buffer()].pending) {
-    if (operand.whole() && in_place(core.lazy[operand.buffer()], m)) return m;
+    if (operand.whole() && tile_in_memory(core.lazy[operand.buffer()], m.tile)) {
+      m.lazy = &core.lazy[operand.buffer()];
+      return m;
+    }
     materialize(core, operand.buffer());
   }
   m.tile.data = v.data;

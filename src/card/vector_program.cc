@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "card/checker.h"
 #include "card/elements.h"
+#include "card/tile_in_memory.h"
 #include "program/vector_rules.h"
 
 namespace spyre::card {
@@ -242,8 +243,17 @@ void VectorProgram::allocate() {
 
 namespace {
 constexpr int64_t strip_lanes = 1024;
+/// Rows at least this long make a strip of their own: a value of the row then needs no copies.
+constexpr int64_t own_strip = 192;
 /// Padded off multiples of 4 KB, which would compete for the same cache sets.
 constexpr int64_t register_bytes = strip_lanes * 4 + 128;
+
+/// One 32-bit value per row to all lanes of the row.
+void spread(const void* values, void* to, int64_t rows, int64_t cols) {
+  const auto* v = static_cast<const int32_t*>(values);
+  auto* t = static_cast<int32_t*>(to);
+  for (int64_t r = 0; r < rows; ++r) host::fill(t + r * cols, v[r], static_cast<size_t>(cols));
+}
 }  // namespace
 
 VectorProgram::Run::Run(const VectorProgram& program, Core& core, const std::vector<View>& results)
@@ -252,7 +262,15 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, const std::vec
   sources_.reserve(program.operands_.size());
   for (const Operand& o : program.operands_) {
     Source s;
-    s.view = o.view(core);
+    s.view = o.shape(core);
+    const Id buffer = o.buffer();
+    if (core.run->lazy_loads && core.lazy[buffer].pending) {
+      bool written = false;
+      for (const View& r : results) written = written || r.buffer == buffer;
+      s.in_memory = !written && o.whole() && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
+                    tile_in_memory(core.lazy[buffer], s.tile);
+      if (!s.in_memory) materialize(core, buffer);
+    }
     const int shift = program.rank_ - s.view.rank;
     for (int d = 0; d < s.view.rank; ++d) {
       if (s.view.single[d]) continue;
@@ -272,8 +290,8 @@ void VectorProgram::Run::start() {
   rows_ = 1;
   for (int d = 0; d + 1 < rank; ++d) rows_ *= sizes_[d];
   if (empty()) return;
-  strip_cols_ = cols_ >= strip_lanes / 2 ? std::min(cols_, strip_lanes) : cols_;
-  strip_rows_ = cols_ >= strip_lanes / 2 ? 1 : std::max<int64_t>(1, strip_lanes / cols_);
+  strip_cols_ = std::min(cols_, strip_lanes);
+  strip_rows_ = cols_ >= own_strip ? 1 : std::max<int64_t>(1, strip_lanes / cols_);
   for (Source& s : sources_) {
     if (core_.run->checker) check_read(s);
     // Rows follow each other without gaps when every leading dimension's stride is what a packed box would have.
@@ -325,7 +343,7 @@ const void* VectorProgram::Run::argument(int node, Class consumer, int64_t nr, i
   }
   if (!spread_[node]) {
     spread_[node] = reg(n.spread_reg);
-    host::repeat(spread_[node], data_[node], static_cast<size_t>(nc), static_cast<size_t>(nr * nc));
+    spread(data_[node], spread_[node], nr, nc);
   }
   return spread_[node];
 }
@@ -339,12 +357,25 @@ void VectorProgram::Run::load(int node, int64_t r, int64_t nr, int64_t c, int64_
   const bool real = n.type == Reg::f32;
   const bool wide = bytes == 4 && real == (f == Format::f32);
   const bool per_row = n.cls != Class::lane;
-  if (!per_row && direct_ && wide && (nr == 1 ? s.unit : s.dense)) {
+  if (!per_row && !s.in_memory && direct_ && wide && (nr == 1 ? s.unit : s.dense)) {
     data_[node] = at(s, r) + c * 4;
     return;
   }
   void* to = reg(n.reg);
   data_[node] = to;
+  if (s.in_memory) {
+    host::Tile tile = s.tile;
+    const bool broadcast = s.stride[0] == 0 && program_.rank_ > 1;  // one row for all
+    if (!broadcast) tile.data += r * tile.row_stride;
+    for (int64_t i = 0; i < (broadcast ? nr : 1); ++i) {
+      const int64_t rows = broadcast ? 1 : nr, first = i * nc;
+      if (real)
+        host::unpack(tile, rows, c, nc, static_cast<float*>(to) + first, nc);
+      else
+        host::unpack(tile, rows, c, nc, static_cast<int32_t*>(to) + first, nc);
+    }
+    return;
+  }
   auto put = [&](const std::byte* from, int64_t stride, int64_t first, int64_t count) {
     if (real)
       load_f32(from, f, stride, static_cast<float*>(to) + first, count);
@@ -441,8 +472,10 @@ VectorProgram::Value VectorProgram::Run::value(int root) const {
 const void* VectorProgram::Run::lanes(int root, void* to, int64_t nr, int64_t nc) const {
   const Value v = value(root);
   if (v.cls == Class::lane || (v.cls == Class::row && nc == 1)) return v.data;
-  const int64_t per = v.cls == Class::row ? nc : nr * nc;
-  host::repeat(to, v.data, static_cast<size_t>(per), static_cast<size_t>(nr * nc));
+  if (v.cls == Class::row)
+    spread(v.data, to, nr, nc);
+  else
+    spread(v.data, to, 1, nr * nc);
   return to;
 }
 

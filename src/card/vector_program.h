@@ -56,6 +56,8 @@ class VectorProgram {
       std::array<int64_t, max_rank> stride{};  // per box dimension, elements; 0 broadcasts
       bool unit = true;                        // columns lie next to each other
       bool dense = false;                      // rows follow each other without gaps
+      bool in_memory = false;                  // still in device memory: `tile` says where
+      host::Tile tile;
     };
     const std::byte* at(const Source& s, int64_t row) const;
     void execute(int node, int64_t n, int64_t r, int64_t nr, int64_t c, int64_t nc);

@@ -1,0 +1,34 @@
+#include "card/tile_in_memory.h"
+
+#include "card/symbol_map.h"
+
+namespace spyre::card {
+
+bool tile_in_memory(const LazyTile& lazy, host::Tile& tile) {
+  const SymbolMap& map = *lazy.map;
+  if (!map.separable() || map.stick_step() < 0 || lazy.box.rank == 0) return false;
+  const int last = lazy.box.rank - 1;
+  const int64_t lanes = base::elements_per_stick(lazy.to.format);
+  int64_t at = map.constant(), made = 1;
+  int row_dim = -1;
+  for (int d = 0; d <= last; ++d) {
+    const auto& dim = lazy.box.dims[d];
+    if (dim.base < 0 || dim.extent <= 0 || dim.base + dim.step * (dim.extent - 1) >= map.size(d)) return false;
+    at += map.part(d, dim.base);
+    made *= dim.extent;
+    if (d == last || dim.extent == 1) continue;
+    if (row_dim >= 0 || map.even_step(d) < 0) return false;
+    row_dim = d;
+  }
+  const auto& inner = lazy.box.dims[last];
+  if (inner.step != 1 || (inner.extent > 1 && inner.stride != 1) || inner.base % lanes != 0) return false;
+  if (made != lazy.to.numel() || lazy.to.last_size() != inner.extent) return false;
+  const int64_t bytes = map.element_bytes();
+  tile.format = lazy.to.format;
+  tile.data = lazy.memory + at * bytes;
+  tile.stick_stride = map.stick_step() * bytes;
+  tile.row_stride = row_dim < 0 ? 0 : map.even_step(row_dim) * lazy.box.dims[row_dim].step * bytes;
+  return true;
+}
+
+}  // namespace spyre::card
