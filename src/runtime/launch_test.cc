@@ -110,6 +110,7 @@ class Launches : public testing::Test {
                    });
   }
 
+  LayoutOption plain_{nullptr};  // the programs are written for default layouts
   Device device_{0, small_description()};
   Stream& stream_ = device_.default_stream();
   std::promise<void> held_;

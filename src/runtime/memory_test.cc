@@ -32,6 +32,7 @@ class MemoryTest : public testing::Test {
     return promise;
   }
 
+  LayoutOption plain_{nullptr};  // sizes below are those of default layouts
   Device device_{0, small_description()};
   Stream& stream_ = device_.default_stream();
 };
@@ -304,18 +305,16 @@ TEST_F(MemoryTest, ADataPointersContextHoldsTheAllocation) {
 }
 
 TEST(MemoryScramble, EveryTypedAllocationGetsAPlacementOfItsOwn) {
-  setenv("SPYRE_LAYOUT", "scramble", 1);
+  const LayoutOption scramble("scramble");
   Device device(0, small_description());
-  unsetenv("SPYRE_LAYOUT");
   TestTensor a(device, {100, 300}, base::HostType::f32), b(device, {100, 300}, base::HostType::f32);
   EXPECT_NE(a.allocation->placement()->geometry, b.allocation->placement()->geometry);
   const auto values = counting<float>(30'000);
   put(values, a.tensor(), device.default_stream());
   copy_on_device(a.tensor(), b.tensor(), device.default_stream());
   EXPECT_EQ(get<float>(b.tensor(), device.default_stream()), values);
-  setenv("SPYRE_LAYOUT", "wrong", 1);
+  const LayoutOption wrong("wrong");
   EXPECT_THROW(Device(0, small_description()), Error);
-  unsetenv("SPYRE_LAYOUT");
 }
 
 }  // namespace

@@ -329,8 +329,8 @@ TEST_F(Streams, PrioritiesGoFirstWhenWorkersAreShort) {
     };
   };
   std::vector<Stream*> low, high;
-  for (int i = 0; i < 4; ++i) low.push_back(&device_.create_stream(lowest_priority));
-  for (int i = 0; i < 4; ++i) high.push_back(&device_.create_stream(highest_priority));
+  for (int i = 0; i < 12; ++i) low.push_back(&device_.create_stream(lowest_priority));
+  for (int i = 0; i < 12; ++i) high.push_back(&device_.create_stream(highest_priority));
   for (Stream* stream : low) stream->submit(big, note(0));
   for (Stream* stream : high) stream->submit(big, note(1));
   for (Gate& gate : gates) gate.open();
@@ -340,9 +340,9 @@ TEST_F(Streams, PrioritiesGoFirstWhenWorkersAreShort) {
     if (idle) break;
     std::this_thread::yield();
   }
-  ASSERT_EQ(order.size(), 8u);
-  // The first ones to run are of the high priority, but for workers that were free at the time.
-  EXPECT_EQ(std::count(order.begin(), order.begin() + 4, 1), 4);
+  ASSERT_EQ(order.size(), 24u);
+  // The high ones start first; with several workers the last of them may note themselves after a first low one.
+  EXPECT_GE(std::count(order.begin(), order.begin() + 12, 1), 10);
 }
 
 TEST_F(Streams, StreamIdsAreCheckedAndStreamsAreReusedInTurn) {

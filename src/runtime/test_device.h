@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "device/description.h"
@@ -21,6 +24,19 @@ inline device::Description small_description() {
   d.memory_bytes = 7 * d.segment_bytes;
   return d;
 }
+
+/// While it lives, new devices place tensors as SPYRE_LAYOUT = `value` says (null: unset).
+class LayoutOption {
+ public:
+  explicit LayoutOption(const char* value) {
+    if (const char* const now = std::getenv("SPYRE_LAYOUT")) before_ = now;
+    value ? setenv("SPYRE_LAYOUT", value, 1) : unsetenv("SPYRE_LAYOUT");
+  }
+  ~LayoutOption() { before_ ? setenv("SPYRE_LAYOUT", before_->c_str(), 1) : unsetenv("SPYRE_LAYOUT"); }
+
+ private:
+  std::optional<std::string> before_;
+};
 
 /// A typed tensor of its own, contiguous.
 struct TestTensor {
