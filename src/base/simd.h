@@ -129,8 +129,8 @@ template <int mantissa, int bias, int32_t limit, int over, int nan>
 SPYRE_INLINE I32 encode_ieee(I32 magnitude) {
   constexpr int32_t base_bits = (127 + 23 + 1 - bias - mantissa) << 23;
   constexpr int shift = 23 - mantissa;
-  const I32 rounded = magnitude + ((1 << (shift - 1)) - 1) + ((magnitude >> shift) & 1);
-  const I32 normal = (rounded >> shift) - ((127 - bias) << mantissa);
+  const U32 rounded = (U32)magnitude + ((1 << (shift - 1)) - 1) + (((U32)magnitude >> shift) & 1);
+  const I32 normal = (I32)(rounded >> shift) - ((127 - bias) << mantissa);
   const I32 tiny = as_i32(as_f32(magnitude) + as_f32(splat(base_bits))) - base_bits;
   I32 code = magnitude < ((127 + 1 - bias) << 23) ? tiny : normal;
   code = magnitude >= limit ? splat(over) : code;

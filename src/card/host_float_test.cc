@@ -172,7 +172,8 @@ TEST_P(HostFloat, BinaryOperandsSplatAndAlias) {
           for (size_t i = 0; i < n; ++i) {
             const float want = c.exact(s & splat_first ? x0 : a[i], s & splat_second ? y0 : b[i]);
             if (want == 0 && c.op != F32Binary::min && c.op != F32Binary::max) {
-              ASSERT_EQ(std::signbit(dst[i]), std::signbit(want)) << static_cast<int>(c.op) << " " << a[i] << " " << b[i];
+              ASSERT_EQ(std::signbit(dst[i]), std::signbit(want))
+                  << static_cast<int>(c.op) << " " << a[i] << " " << b[i];
             }
             ASSERT_LE(ulps(dst[i], want), c.op == F32Binary::pow ? 4 : 0)
                 << static_cast<int>(c.op) << " " << a[i] << " " << b[i] << " " << s;

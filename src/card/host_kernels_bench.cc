@@ -24,12 +24,12 @@ std::vector<float> values(int64_t n) {
   return out;
 }
 
-// DL16 operands in stick columns to a DL16 result: unpacks A once per part of rows and B once per 64 columns.
+// DL16 operands in stick columns to a DL16 result: unpacks A once, and B once for each 512 rows.
 void matmul_dl16(benchmark::State& state) {
   const int64_t m = state.range(0), k = state.range(1), n = state.range(2);
   const auto a = codes(m * k), b = codes(k * n);
   std::vector<uint16_t> c(static_cast<size_t>(m * n));
-  const int64_t part = std::min<int64_t>(m, 256), parts = (m + part - 1) / part, stride = k + 16;
+  const int64_t part = std::min<int64_t>(m, 512), parts = (m + part - 1) / part, stride = k + 16;
   const int64_t chunk = 256, chunks = n / chunk;
   std::vector<float> rows(static_cast<size_t>(m * stride));
   for (auto _ : state) {
@@ -38,13 +38,11 @@ void matmul_dl16(benchmark::State& state) {
       unpack(tile, 64, 0, k, rows.data() + i * 64 * stride, stride);
     });
     ThreadPool::shared().for_each(static_cast<int>(parts * chunks), [&](int i) {
-      thread_local std::vector<float> panels, sums;
+      thread_local std::vector<float> sums;
       const int64_t m0 = i / chunks * part, n0 = i % chunks * chunk, count = std::min(part, m - m0);
-      panels.resize(panel_elements(k, chunk));
       sums.resize(static_cast<size_t>(part * chunk));
-      const Tile tile{Format::dl16, reinterpret_cast<const std::byte*>(b.data()), 128, k * 128};
-      pack_b(tile, false, k, n0, chunk, panels.data());
-      matmul(MatmulArgs{count, chunk, k, rows.data() + m0 * stride, stride, panels.data(), sums.data(), chunk, false});
+      const Tile tile{Format::dl16, reinterpret_cast<const std::byte*>(b.data() + n0 * k), 128, k * 128};
+      matmul(count, chunk, k, rows.data() + m0 * stride, stride, tile, false, sums.data(), chunk, false);
       const MutableTile out{Format::dl16, reinterpret_cast<std::byte*>(c.data() + m0 * 64), 128, m * 128};
       pack(sums.data(), chunk, count, n0, chunk, out);
     });

@@ -28,7 +28,7 @@ struct Rounded {
 };
 SPYRE_INLINE Rounded round_small(F32 v) {
   const F32 sum = v + 12582912.0f;
-  return {sum - 12582912.0f, as_i32(sum) - 0x4B400000};
+  return {sum - 12582912.0f, (I32)(as_u32(sum) - 0x4B400000)};
 }
 
 /// p * 2^n in two steps, so that neither factor leaves float32 for n in -252..254 and a subnormal result is rounded
@@ -92,7 +92,7 @@ struct Split {
   F32 m, e;
 };
 SPYRE_INLINE Split split_f32(F32 x, I32 bias) {
-  const I32 shifted = as_i32(x) - 0x3F3504F3;  // bits of sqrt(1/2)
+  const I32 shifted = (I32)(as_u32(x) - 0x3F3504F3);  // bits of sqrt(1/2)
   const I32 e = shifted >> 23;
   return {as_f32((shifted & 0x007FFFFF) + 0x3F3504F3), __builtin_convertvector(e - bias, F32)};
 }
