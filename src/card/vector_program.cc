@@ -250,9 +250,16 @@ constexpr int64_t register_bytes = strip_lanes * 4 + 128;
 
 /// One 32-bit value per row to all lanes of the row.
 void spread(const void* values, void* to, int64_t rows, int64_t cols) {
+  typedef int32_t Lanes __attribute__((vector_size(64)));
+  constexpr int64_t width = sizeof(Lanes) / 4;
   const auto* v = static_cast<const int32_t*>(values);
   auto* t = static_cast<int32_t*>(to);
-  for (int64_t r = 0; r < rows; ++r) host::fill(t + r * cols, v[r], static_cast<size_t>(cols));
+  for (int64_t r = 0; r < rows; ++r, t += cols) {
+    const Lanes all = Lanes{} + v[r];
+    int64_t i = 0;
+    for (; i + width <= cols; i += width) std::memcpy(t + i, &all, sizeof all);
+    for (; i < cols; ++i) t[i] = v[r];
+  }
 }
 }  // namespace
 

@@ -160,6 +160,27 @@ TEST(Vector, RowsColumnsAndSinglesBroadcast) {
   }
 }
 
+TEST(Vector, ThreeDimensionsBroadcastAndReduceOverTheMiddle) {
+  Machine m(one_kernel({"x: in f32 [3,5,70]", "p: in f32 [3,1,70]", "q: in f32 [1,5,1]", "y: out f32 [3,5,70]", "s: out f32 [3,1,70]"}, "c:1",
+                       "buf a f32[3,5,70] x1\n ld a = x[0..3, 0..5, 0..70]\n buf b f32[3,1,70] x1\n ld b = p[0..3, 0..1, 0..70]\n"
+                       "buf e f32[1,5,1] x1\n ld e = q[0..1, 0..5, 0..1]\n buf o f32[3,5,70] x1\n"
+                       "sfp o = a * b + e + f32(iota0 * 1000 + iota1 * 100 + iota2)\n st y[0..3, 0..5, 0..70] = o\n"
+                       "buf t f32[3,1,70] x1\n sfp.red t = max(o - e over 1)\n st s[0..3, 0..1, 0..70] = t"));
+  const auto x = m.set("x", noise(1)), p = m.set("p", noise(2)), q = m.set("q", noise(3));
+  m.run_every_way();
+  const auto y = m.get("y"), s = m.get("s");
+  for (int64_t i = 0; i < 3; ++i)
+    for (int64_t k = 0; k < 70; ++k) {
+      double top = -INFINITY;
+      for (int64_t j = 0; j < 5; ++j) {
+        const double e = x[(i * 5 + j) * 70 + k] * p[i * 70 + k] + q[j] + static_cast<double>(i * 1000 + j * 100 + k);
+        ASSERT_NEAR(y[(i * 5 + j) * 70 + k], e, 1e-3);
+        top = std::max(top, e - q[j]);
+      }
+      ASSERT_NEAR(s[i * 70 + k], top, 1e-3);
+    }
+}
+
 TEST(Vector, ResultsOfOneStepMayExchangeTheirBuffers) {
   Machine m(one_kernel({"x: in f32 [3,100]", "z: in f32 [3,100]", "y: out f32 [3,100]"}, "c:1",
                        "buf a f32[3,100] x1\n ld a = x[0..3, 0..100]\n buf b f32[3,100] x1\n ld b = z[0..3, 0..100]\n"
