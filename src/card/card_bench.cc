@@ -56,14 +56,16 @@ std::string number(int64_t n) { return std::to_string(n); }
 
 void matmul(benchmark::State& state) {
   const int64_t m = state.range(0), k = state.range(1), n = state.range(2), mc = state.range(3), nc = 32 / mc;
-  const int64_t mt = m / mc, nt = n / nc, tile = std::min<int64_t>(nt, 256);
+  const int64_t mt = m / mc, nt = n / nc, kt = std::min<int64_t>(k, 512);
+  int64_t tile = std::min<int64_t>(nt, 256);
+  while (nt % tile != 0) tile -= 64;
   Launch launch(kernel("x: in dl16 [" + number(m) + "," + number(k) + "];w: in dl16 [" + number(k) + "," + number(n) + "];y: out dl16 [" +
                            number(m) + "," + number(n) + "]",
                        "x, w, y",
                        "grid(mc:" + number(mc) + ", nc:" + number(nc) + ") {\n core m in 0.." + number(m) + " by " + number(mt) +
                            " on mc\n core n in 0.." + number(n) + " by " + number(nt) + " on nc\n for j in n by " + number(tile) +
-                           " {\n buf acc f32[" + number(mt) + "," + number(tile) + "] x1\n for k in 0.." + number(k) + " by 512 {\n buf a dl16[" +
-                           number(mt) + ",512] x2\n ld a = x[m, k]\n buf t dl16[512," + number(tile) + "] x2\n ld t = w[k, j]\n" +
+                           " {\n buf acc f32[" + number(mt) + "," + number(tile) + "] x1\n for k in 0.." + number(k) + " by " + number(kt) + " {\n buf a dl16[" +
+                           number(mt) + "," + number(kt) + "] x2\n ld a = x[m, k]\n buf t dl16[" + number(kt) + "," + number(tile) + "] x2\n ld t = w[k, j]\n" +
                            "pt acc += a * t init(k) }\n buf o dl16[" + number(mt) + "," + number(tile) + "] x1\n sfp o = acc\n st y[m, j] = o } }\n"));
   for (auto _ : state) launch.run();
   state.counters["GFLOP/s"] = benchmark::Counter(2e-9 * static_cast<double>(m * n * k), benchmark::Counter::kIsIterationInvariantRate);

@@ -116,11 +116,11 @@ class MatMulExec final : public StepExec {
     host::matmul(args);
   }
 
-  static void rows_of(const Matrix& a, bool transposed, int64_t m, int64_t k, float* rows) {
-    if (!transposed) return host::unpack(a.tile, m, 0, k, rows, k);
+  static void rows_of(const Matrix& a, bool transposed, int64_t m, int64_t k, float* rows, int64_t stride) {
+    if (!transposed) return host::unpack(a.tile, m, 0, k, rows, stride);
     float* lying = Scratch::mine().get<float>(Scratch::misc, m * k);
     host::unpack(a.tile, k, 0, m, lying, m);
-    host::transpose(4, lying, m * 4, rows, k * 4, k, m);
+    host::transpose(4, lying, m * 4, rows, stride * 4, k, m);
   }
 
   void real(Core& core, const Matrix& a, const Matrix& b, bool at, bool bt, int64_t m, int64_t n, int64_t k,
@@ -128,16 +128,17 @@ class MatMulExec final : public StepExec {
     PanelCache* cache = core.run->panels;
     PanelCache::Block kept_a, kept_b;
     const float* rows = nullptr;
-    int64_t lda = k;
+    int64_t lda = k % 512 == 0 ? k + 16 : k;  // rows 2 KB apart would compete for the same cache sets
     if (a.tile.format == Format::f32 && !at && !a.lazy) {
       rows = reinterpret_cast<const float*>(a.tile.data);
       lda = a.tile.row_stride / 4;
     } else if (cache && a.lazy && a.lazy->reused && m > 1) {
-      kept_a = cache->get({a.lazy->formal, false, at, m, k, a.lazy->box}, m * k, [&](float* to) { rows_of(a, at, m, k, to); });
+      kept_a = cache->get({a.lazy->formal, false, at, m, k, a.lazy->box}, m * lda,
+                          [&](float* to) { rows_of(a, at, m, k, to, lda); });
       rows = kept_a.get();
     } else {
-      float* to = Scratch::mine().get<float>(Scratch::left, m * k);
-      rows_of(a, at, m, k, to);
+      float* to = Scratch::mine().get<float>(Scratch::left, m * lda);
+      rows_of(a, at, m, k, to, lda);
       rows = to;
     }
     float* c = reinterpret_cast<float*>(acc.data);
