@@ -83,7 +83,7 @@ class Parser {
   int32_t dimension() {
     const Token& at = now();
     const int64_t d = integer();
-    if (d < 0 || d > program::limits::view_rank) fail_at(at, "{} is no dimension", d);
+    if (d < 0 || d > program::limits::tensor_rank) fail_at(at, "{} is no dimension", d);
     return static_cast<int32_t>(d);
   }
 

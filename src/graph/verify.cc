@@ -28,7 +28,8 @@ std::string shape_text(HostType type, std::span<const Size> sizes) {
 
 namespace {
 
-constexpr size_t max_rank = program::limits::view_rank;
+constexpr size_t max_rank = program::limits::tensor_rank;
+constexpr size_t max_loads = 1000;  // of one node
 
 std::string list_text(std::span<const Size> sizes) {
   std::string text = "[";
@@ -210,6 +211,7 @@ class Verifier {
     if (!fills && l.fill != 0) refuse("a load has a fill value that nothing uses (Builder::add clears it)");
   }
   void loads(std::span<const Load> all, std::span<const Size> space) const {
+    if (all.size() > max_loads) refuse("{} loads, at most {}", all.size(), max_loads);
     for (size_t i = 0; i < all.size(); ++i) load(all[i], space, all.first(i));
   }
   void space(std::span<const Size> sizes) const {
@@ -335,12 +337,23 @@ class Verifier {
     for (size_t d = 0; d < n.space.size(); ++d) {
       if (n.space[d].is(1)) continue;
       if (n.roles[d] == Contract::Role::n && !n.a.ref.strides[d].is(0)) refuse("a moves along dimension {}, which is n", d);
+      const auto role = n.roles[d];
+      if ((role == Contract::Role::n && names_iota(n.a, d)) || (role == Contract::Role::m && names_iota(n.b, d)))
+        refuse("an operand's gather depends on dimension {}, along which it stands still", d);
       if (n.roles[d] == Contract::Role::m && !n.b.ref.strides[d].is(0)) refuse("b moves along dimension {}, which is m", d);
     }
     if (reg(n.a.ref) != reg(n.b.ref) || reg(n.a.ref) == Reg::pred)
       refuse("operands {} and {}: both floats or both integers", base::host_name(value(n.a.ref.value).type),
              base::host_name(value(n.b.ref.value).type));
     result_is(node, 0, reg(n.a.ref));
+  }
+
+  static bool names_iota(const Expr& e, size_t d) {
+    if (e.leaf == Expr::Leaf::iota && e.id == static_cast<Id>(d)) return true;
+    return std::any_of(e.args.begin(), e.args.end(), [d](const Expr& a) { return names_iota(a, d); });
+  }
+  static bool names_iota(const Load& load, size_t d) {
+    return std::any_of(load.gathers.begin(), load.gathers.end(), [d](const Load::Gather& g) { return names_iota(g.index, d); });
   }
 
   void check(const Attention& n, const Node& node) const {
