@@ -157,3 +157,16 @@ def test_multithreaded_backward():
     y = torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=True) + x
     y.sum().backward()
     torch.testing.assert_close(x.grad.cpu(), torch.ones(4).cos() + 1)
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_recurrent_layers_match_the_cpu(kind):
+    x = torch.randn(5, 2, 3)
+    results = []
+    for device in ("cpu", "spyre"):
+        torch.manual_seed(0)
+        model = kind(3, 4, num_layers=2, bidirectional=True).to(device)
+        out, _ = model(x.to(device))
+        (out * out).sum().backward()
+        results.append([out.detach().cpu(), *(p.grad.cpu() for p in model.parameters())])
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
