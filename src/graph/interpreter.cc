@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <numeric>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "graph/strip.h"
@@ -176,7 +178,7 @@ void take_input(Run& run, Id id, const Tensor& from, size_t position) {
 }  // namespace
 
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, std::span<const double> params,
-                              const Numerics& numerics) {
+                              const Numerics& numerics) try {
   if (!graph.symbols.empty()) fail(Fault::program, "the interpreter runs instantiated graphs, this one has symbols");
   if (inputs.size() != graph.inputs.size()) fail(Fault::user, "the graph has {} inputs, {} are given", graph.inputs.size(), inputs.size());
   if (params.size() != graph.params.size()) fail(Fault::user, "the graph has {} params, {} are given", graph.params.size(), params.size());
@@ -198,6 +200,10 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
     std::visit([&](const auto& kind) { interpret(run, kind, node); }, node.kind);
   }
   return tensors;
+} catch (const std::bad_alloc&) {
+  fail(Fault::system, "the reference interpreter has not enough host memory for this graph");
+} catch (const std::length_error&) {
+  fail(Fault::system, "the reference interpreter has not enough host memory for this graph");
 }
 
 double tolerance(const Tensor& reference, size_t i, base::Format format) {
