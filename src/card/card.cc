@@ -76,7 +76,8 @@ void Card::start(const Executable& executable, uint64_t correction_address, cons
     address[s] = read_u64(table + 8 * s);
     const auto& symbol = program.symbols[s];
     if (address[s] % base::stick_bytes != 0)
-      fail(Fault::program, "symbol {} is bound to address {:#x}, which is no multiple of a stick", symbol.name, address[s]);
+      fail(Fault::program, "symbol {} is bound to address {:#x}, which is no multiple of a stick", symbol.name,
+           address[s]);
     try {
       base[s] = memory.at(address[s], symbol.geometry.device_bytes());
     } catch (const Error& e) {

@@ -19,7 +19,8 @@ struct RunOptions {
   uint64_t seed = 0;          ///< of random_order
 };
 
-/// A program made ready to run: verified, placed, lowered to the card's own form. Immutable; shared by launches and cards.
+/// A program made ready to run: verified, placed, lowered to the card's own form. Immutable; shared by launches and
+/// cards.
 class Executable {
  public:
   /// Verifies. Throws Error(program).
@@ -38,8 +39,9 @@ class Executable {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The correction table of one launch as the card reads it from device memory: little-endian u64 physical byte address per
-/// Program symbol (allocation base; the view's offset is the program's), then per scalar 8 bytes (i64, or f32 bits in the low 4).
+/// The correction table of one launch as the card reads it from device memory: little-endian u64 physical byte address
+/// per Program symbol (allocation base; the view's offset is the program's), then per scalar 8 bytes (i64, or f32 bits
+/// in the low 4).
 std::vector<std::byte> correction_table(const program::Program& program, const std::vector<uint64_t>& symbol_addresses,
                                         const timing::ScalarValues& scalars);
 
@@ -50,9 +52,9 @@ class Card {
   const device::Description& description() const;
   Memory& memory();
 
-  /// Step three of a launch: corrects addresses from the table at `correction_address` (segment 7) and runs to the end, on the
-  /// calling thread and the shared pool. Throws Error naming op and source line when the program traps; memory written so far
-  /// stays written; the card stays usable. Thread-safe: launches of several streams may run at once.
+  /// Step three of a launch: corrects addresses from the table at `correction_address` (segment 7) and runs to the end,
+  /// on the calling thread and the shared pool. Throws Error naming op and source line when the program traps; memory
+  /// written so far stays written; the card stays usable. Thread-safe: launches of several streams may run at once.
   void start(const Executable& executable, uint64_t correction_address, const RunOptions& options = {});
 
  private:

@@ -64,9 +64,10 @@ TEST(Expr, EvaluatesAffineAndTreeForms) {
 }
 
 std::string add_one() {
-  return one_kernel({"x: in f32 [4,64]", "y: out f32 [4,64]"}, "c:4",
-                    "core r in 0..4 by 1 on c\n buf a f32[1,64] x1\n ld a = x[r, 0..64]\n sfp a = a + s\n st y[r, 0..64] = a",
-                    {"s: f32 in -10..10"});
+  return one_kernel(
+      {"x: in f32 [4,64]", "y: out f32 [4,64]"}, "c:4",
+      "core r in 0..4 by 1 on c\n buf a f32[1,64] x1\n ld a = x[r, 0..64]\n sfp a = a + s\n st y[r, 0..64] = a",
+      {"s: f32 in -10..10"});
 }
 
 TEST(Card, RefusesBadBindingsAndStaysUsable) {
@@ -93,7 +94,8 @@ TEST(Card, RefusesBadBindingsAndStaysUsable) {
 
 TEST(Card, LaunchesOfSeveralThreadsDoNotMeet) {
   Machine m(one_kernel({"x: in f32 [64,640]", "y: out f32 [64,640]"}, "c:8",
-                       "core r in 0..64 by 8 on c\n buf a f32[8,640] x1\n ld a = x[r, 0..640]\n psum a over c to all\n st y[r, 0..640] = a"));
+                       "core r in 0..64 by 8 on c\n buf a f32[8,640] x1\n ld a = x[r, 0..640]\n psum a over c to all\n "
+                       "st y[r, 0..640] = a"));
   m.set("x", noise(1));
   m.run();
   const auto expected = m.get("y");
@@ -101,7 +103,8 @@ TEST(Card, LaunchesOfSeveralThreadsDoNotMeet) {
   const auto& program = m.program();
   for (int t = 0; t < 3; ++t)
     threads.emplace_back([&, t] {
-      const uint64_t out = uint64_t{1} << (30 + t), at = static_cast<uint64_t>(m.card().description().segment_bytes) * 7 + 4096 * (t + 1);
+      const uint64_t out = uint64_t{1} << (30 + t),
+                     at = static_cast<uint64_t>(m.card().description().segment_bytes) * 7 + 4096 * (t + 1);
       const auto table = correction_table(program, {4096, out}, {});
       std::memcpy(m.card().memory().at(at, static_cast<int64_t>(table.size())), table.data(), table.size());
       for (int i = 0; i < 20; ++i) m.card().start(m.executable(), at);
@@ -109,7 +112,9 @@ TEST(Card, LaunchesOfSeveralThreadsDoNotMeet) {
   for (auto& t : threads) t.join();
   const auto bytes = m.bytes("y");
   for (int t = 0; t < 3; ++t)
-    EXPECT_EQ(std::memcmp(m.card().memory().at(uint64_t{1} << (30 + t), static_cast<int64_t>(bytes.size())), bytes.data(), bytes.size()), 0);
+    EXPECT_EQ(std::memcmp(m.card().memory().at(uint64_t{1} << (30 + t), static_cast<int64_t>(bytes.size())),
+                          bytes.data(), bytes.size()),
+              0);
   EXPECT_EQ(m.get("y"), expected);
 }
 
@@ -136,10 +141,11 @@ void expect_checked(const std::string& text, const std::string& word) {
 
 TEST(Checker, NoticesReadsThatDataMadeUndefined) {
   // A skipped row is undefined: no check of the text can know.
-  expect_checked(one_kernel({"x: in f32 [4,64]", "y: out f32 [4,64]"}, "c:1",
-                            "buf ix i32[4] x1\n sfp ix = iota0 * 3\n buf a f32[4,64] x1\n ld a = x[ix in 0..4 skip, 0..64]\n"
-                            "st y[0..4, 0..64] = a @loc(0)"),
-                 "undefined");
+  expect_checked(
+      one_kernel({"x: in f32 [4,64]", "y: out f32 [4,64]"}, "c:1",
+                 "buf ix i32[4] x1\n sfp ix = iota0 * 3\n buf a f32[4,64] x1\n ld a = x[ix in 0..4 skip, 0..64]\n"
+                 "st y[0..4, 0..64] = a @loc(0)"),
+      "undefined");
 }
 
 }  // namespace

@@ -75,8 +75,7 @@ void Checker::write_matrix(const Core& core, View v, int64_t rows, int64_t cols)
   write(core, v);
 }
 
-void Checker::read_box(const Core& core, const View& from, const SymbolMap& map, const MemBox& box,
-                       int64_t at) const {
+void Checker::read_box(const Core& core, const View& from, const SymbolMap& map, const MemBox& box, int64_t at) const {
   const auto& d = shadow(core);
   const int64_t bytes = map.element_bytes(), first = offset(core, from.data) + at * bytes;
   const int64_t step = box.rank ? box.dims[box.rank - 1].stride : 1;

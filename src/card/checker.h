@@ -1,5 +1,5 @@
-// Checker: what a run in checker mode watches: undefined LX and temporaries, stores of two cores to one stick, loads of sticks
-// that another core has just written. A checked run uses one thread.
+// Checker: what a run in checker mode watches: undefined LX and temporaries, stores of two cores to one stick, loads of
+// sticks that another core has just written. A checked run uses one thread.
 #pragma once
 
 #include <array>

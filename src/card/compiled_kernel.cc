@@ -118,12 +118,24 @@ bool CompiledKernel::Node::holds(const int64_t* v) const {
     const int64_t a = t.a(v), b = t.b(v);
     bool ok = true;
     switch (t.op) {
-      case Compare::Op::eq: ok = a == b; break;
-      case Compare::Op::ne: ok = a != b; break;
-      case Compare::Op::lt: ok = a < b; break;
-      case Compare::Op::le: ok = a <= b; break;
-      case Compare::Op::gt: ok = a > b; break;
-      case Compare::Op::ge: ok = a >= b; break;
+      case Compare::Op::eq:
+        ok = a == b;
+        break;
+      case Compare::Op::ne:
+        ok = a != b;
+        break;
+      case Compare::Op::lt:
+        ok = a < b;
+        break;
+      case Compare::Op::le:
+        ok = a <= b;
+        break;
+      case Compare::Op::gt:
+        ok = a > b;
+        break;
+      case Compare::Op::ge:
+        ok = a >= b;
+        break;
     }
     if (!ok) return false;
   }
@@ -174,7 +186,9 @@ void CompiledKernel::run_block(const Block& block, size_t first, size_t last, Co
   for (size_t i = first; i < last; ++i) {
     const Node& n = block.nodes[i];
     switch (n.kind) {
-      case Node::Kind::declare: declare(core, n.id); break;
+      case Node::Kind::declare:
+        declare(core, n.id);
+        break;
       case Node::Kind::core_range:
         n.enter(vars_, core.vars.data(), core.vars[vars_.coordinate(static_cast<Id>(n.parent_by))]);
         break;
@@ -189,7 +203,9 @@ void CompiledKernel::run_block(const Block& block, size_t first, size_t last, Co
       case Node::Kind::branch:
         if (n.holds(core.v())) run_block(*n.body, 0, n.body->nodes.size(), core);
         break;
-      case Node::Kind::step: run_step(n, core); break;
+      case Node::Kind::step:
+        run_step(n, core);
+        break;
     }
   }
 }

@@ -1,4 +1,5 @@
-// Core: the state of one core while a kernel runs. KernelRun: what its cores share. StepExec: a step in executable form.
+// Core: the state of one core while a kernel runs. KernelRun: what its cores share. StepExec: a step in executable
+// form.
 #pragma once
 
 #include <cstdlib>
@@ -51,16 +52,16 @@ struct KernelRun {
   const device::Description* description = nullptr;
   const Memory* memory = nullptr;
   VarMap vars;
-  std::vector<std::byte*> symbol_base;     ///< host address of the allocation of each formal
-  std::vector<uint64_t> symbol_address;    ///< its device address
-  std::vector<Id> program_symbol;          ///< the actual of each formal
-  std::vector<float> float_scalars;        ///< by kernel scalar
+  std::vector<std::byte*> symbol_base;                 ///< host address of the allocation of each formal
+  std::vector<uint64_t> symbol_address;                ///< its device address
+  std::vector<Id> program_symbol;                      ///< the actual of each formal
+  std::vector<float> float_scalars;                    ///< by kernel scalar
   std::vector<std::vector<int64_t>> nest_core_ranges;  ///< [nest] core x range x (start, size), for ring.remap
-  std::vector<Core*> all_cores;            ///< set while cores keep their own LX
-  PanelCache* panels = nullptr;            ///< null: no sharing of decoded tiles
+  std::vector<Core*> all_cores;                        ///< set while cores keep their own LX
+  PanelCache* panels = nullptr;                        ///< null: no sharing of decoded tiles
   Checker* checker = nullptr;
   bool lazy_loads = false;
-  bool real_slots = false;                 ///< rotate slots as the hardware does, instead of reusing the first
+  bool real_slots = false;  ///< rotate slots as the hardware does, instead of reusing the first
 };
 
 struct Core {
@@ -68,9 +69,9 @@ struct Core {
   KernelRun* run = nullptr;
   std::vector<int64_t> vars;
   std::byte* lx = nullptr;
-  std::vector<std::byte*> buffers;    ///< current instance of each buffer, null before its declaration
-  std::vector<LazyTile> lazy;         ///< by buffer; valid only when pending
-  std::vector<int64_t> instances;     ///< instances of each buffer declared so far
+  std::vector<std::byte*> buffers;  ///< current instance of each buffer, null before its declaration
+  std::vector<LazyTile> lazy;       ///< by buffer; valid only when pending
+  std::vector<int64_t> instances;   ///< instances of each buffer declared so far
   const int64_t* v() const { return vars.data(); }
 };
 

@@ -29,12 +29,19 @@ uint32_t encode_element(double value, Format format) {
   const auto f = static_cast<float>(value);
   uint32_t bits = 0;
   switch (format) {
-    case Format::dl16: return base::f32_to_dl16(f, base::Overflow::saturate);
-    case Format::f16: return base::f32_to_f16(f);
-    case Format::e4m3: return base::f32_to_e4m3(f);
-    case Format::e5m2: return base::f32_to_e5m2(f);
-    case Format::f32: std::memcpy(&bits, &f, 4); return bits;
-    default: break;
+    case Format::dl16:
+      return base::f32_to_dl16(f, base::Overflow::saturate);
+    case Format::f16:
+      return base::f32_to_f16(f);
+    case Format::e4m3:
+      return base::f32_to_e4m3(f);
+    case Format::e5m2:
+      return base::f32_to_e5m2(f);
+    case Format::f32:
+      std::memcpy(&bits, &f, 4);
+      return bits;
+    default:
+      break;
   }
   if (!(value >= -2147483648.0 && value <= 4294967295.0) || value != static_cast<double>(static_cast<int64_t>(value)))
     fail(Fault::program, "{} is no value of {}", value, base::format_name(format));
@@ -42,10 +49,19 @@ uint32_t encode_element(double value, Format format) {
 }
 
 void fill_elements(std::byte* to, int64_t n, uint32_t bits, Format format) {
-  switch (base::format_bytes(format)) {
-    case 1: fill<uint8_t>(to, n, bits); break;
-    case 2: fill<uint16_t>(to, n, bits); break;
-    default: fill<uint32_t>(to, n, bits); break;
+  const int bytes = base::format_bytes(format);
+  const uint32_t low = bits & 0xFF;
+  if (bytes == 1 || (bytes == 2 && bits == low * 0x101) || bits == low * 0x1010101) {
+    std::memset(to, static_cast<int>(low), static_cast<size_t>(n * bytes));
+    return;
+  }
+  switch (bytes) {
+    case 2:
+      fill<uint16_t>(to, n, bits);
+      break;
+    default:
+      fill<uint32_t>(to, n, bits);
+      break;
   }
 }
 
@@ -115,7 +131,8 @@ void store_f32(const float* from, std::byte* to, Format format, int64_t step, in
   switch (format) {
     case Format::dl16:
       if (step == 1)
-        return base::f32_to_dl16(from, reinterpret_cast<uint16_t*>(to), static_cast<size_t>(n), base::Overflow::infinity);
+        return base::f32_to_dl16(from, reinterpret_cast<uint16_t*>(to), static_cast<size_t>(n),
+                                 base::Overflow::infinity);
       for (int64_t i = 0; i < n; ++i) at<uint16_t>(to, i * step) = base::f32_to_dl16(from[i], base::Overflow::infinity);
       return;
     case Format::f16:

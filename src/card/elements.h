@@ -20,7 +20,8 @@ constexpr bool is_float(Format f) {
 
 /// n elements, `step` apart, to consecutive f32 lanes; integers convert.
 void load_f32(const std::byte* from, Format format, int64_t step, float* to, int64_t n);
-/// n elements, `step` apart, to consecutive i32 lanes; narrow integers extend, floats truncate (out of range: INT32_MIN).
+/// n elements, `step` apart, to consecutive i32 lanes; narrow integers extend, floats truncate (out of range:
+/// INT32_MIN).
 void load_i32(const std::byte* from, Format format, int64_t step, int32_t* to, int64_t n);
 /// Rounds to the format (DL16 overflow to infinity) and writes n elements, `step` apart. Integer formats truncate.
 void store_f32(const float* from, std::byte* to, Format format, int64_t step, int64_t n);

@@ -28,7 +28,8 @@ TEST(Examples, LinearWithGeluMatchesItsReference) {
   for (int64_t p : some_of(1024 * 1536, 300)) {
     const int64_t i = p / 1536, j = p % 1536;
     double sum = b[j], scale = std::abs(b[j]);
-    for (int64_t k = 0; k < 4096; ++k) sum += x[i * 4096 + k] * w[k * 1536 + j], scale += std::abs(x[i * 4096 + k] * w[k * 1536 + j]);
+    for (int64_t k = 0; k < 4096; ++k)
+      sum += x[i * 4096 + k] * w[k * 1536 + j], scale += std::abs(x[i * 4096 + k] * w[k * 1536 + j]);
     EXPECT_NEAR(y[p], gelu(sum), std::abs(gelu(sum)) * dl16_rounding + scale * 1e-6) << i << "," << j;
   }
 }

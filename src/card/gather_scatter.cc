@@ -14,8 +14,12 @@ namespace {
 class GatherScatterExec final : public StepExec {
  public:
   GatherScatterExec(const program::GatherScatter& op, const StepContext& context)
-      : op_(op), table_(op.table, context.buffers, context.vars), index_(op.index, context.buffers, context.vars),
-        data_(op.data, context.buffers, context.vars), lo_(op.lo, context.vars), hi_(op.hi, context.vars) {
+      : op_(op),
+        table_(op.table, context.buffers, context.vars),
+        index_(op.index, context.buffers, context.vars),
+        data_(op.data, context.buffers, context.vars),
+        lo_(op.lo, context.vars),
+        hi_(op.hi, context.vars) {
     if (index_.info().format != Format::i32)
       fail(Fault::program, "index buffer {} holds {}, not i32", index_.info().source->name,
            base::format_name(index_.info().format));

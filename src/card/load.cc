@@ -29,12 +29,15 @@ void copy_box(const SymbolMap& map, const MemBox& box, const std::byte* memory, 
 
 /// Fills the positions of the tile that no index inside the view makes, and rows up to `row_end`.
 void fill_rest(const SymbolMap& map, const MemBox& box, const View& to, int64_t row_end, uint32_t fill, bool outside) {
-  // Positions that are made, per tile dimension; entries keep their order, and those that are no tile dimension have stride 0.
+  // Positions that are made, per tile dimension; entries keep their order, and those that are no tile dimension have
+  // stride 0.
   std::array<std::pair<int64_t, int64_t>, max_rank> made;
   int t = to.rank;
   for (int d = box.rank - 1; d >= 0; --d)
-    if (box.dims[d].stride != 0) made[--t] = map.inside(box, d);
-    else if (const auto [p0, p1] = map.inside(box, d); p0 >= p1) outside = true;
+    if (box.dims[d].stride != 0)
+      made[--t] = map.inside(box, d);
+    else if (const auto [p0, p1] = map.inside(box, d); p0 >= p1)
+      outside = true;
   while (t > 0) made[--t] = {0, 1};
   const int64_t rows = to.rows(), bytes = base::format_bytes(to.format);
   const auto [first, last] = made[to.rank - 1];
@@ -56,7 +59,8 @@ void fill_rest(const SymbolMap& map, const MemBox& box, const View& to, int64_t 
   }
 }
 
-/// Fills what a load must fill and copies the rest. `to` is the destination box; rows are filled up to `row_end` elements.
+/// Fills what a load must fill and copies the rest. `to` is the destination box; rows are filled up to `row_end`
+/// elements.
 void load_box(const SymbolMap& map, const MemBox& box, const std::byte* memory, const View& to, int64_t row_end,
               uint32_t fill, bool outside) {
   bool full = !outside && row_end == to.last_size();
@@ -74,16 +78,23 @@ void load_box(const SymbolMap& map, const MemBox& box, const std::byte* memory, 
   if (!full) fill_rest(map, box, to, row_end, fill, outside);
   if (outside) return;
   switch (map.element_bytes()) {
-    case 1: copy_box<uint8_t>(map, box, memory, to.data); break;
-    case 2: copy_box<uint16_t>(map, box, memory, to.data); break;
-    default: copy_box<uint32_t>(map, box, memory, to.data); break;
+    case 1:
+      copy_box<uint8_t>(map, box, memory, to.data);
+      break;
+    case 2:
+      copy_box<uint16_t>(map, box, memory, to.data);
+      break;
+    default:
+      copy_box<uint32_t>(map, box, memory, to.data);
+      break;
   }
 }
 
 class LoadExec final : public StepExec {
  public:
   LoadExec(const program::Load& op, const StepContext& context)
-      : to_(op.to, context.buffers, context.vars), access_(op.from, op.to, context),
+      : to_(op.to, context.buffers, context.vars),
+        access_(op.from, op.to, context),
         fill_(encode_element(op.fill, to_.info().format)) {
     if (op.to.transposed) fail(Fault::program, "a load into a transposed buffer");
     for (const auto& nest : context.kernel.nests) stored_ = stored_ || stores(nest.body, op.from.symbol);
@@ -182,7 +193,8 @@ class LoadExec final : public StepExec {
     if (b.kind == program::BufDim::Kind::whole) return to_.info().row_elements;
     if (b.range == program::none || to.size[last] == 0) return to.size[last];
     const int64_t per_stick = base::elements_per_stick(to.format);
-    const int64_t first = (to.data - core.buffers[to_.buffer()]) / base::format_bytes(to.format) % to_.info().row_elements;
+    const int64_t first =
+        (to.data - core.buffers[to_.buffer()]) / base::format_bytes(to.format) % to_.info().row_elements;
     const int64_t end = (first + to.size[last] + per_stick - 1) / per_stick * per_stick;
     const bool clipped = to.size[last] < core.run->kernel->ranges[b.range].by;
     return clipped ? end - first : to.size[last];

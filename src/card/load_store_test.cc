@@ -1,4 +1,5 @@
-// ld, st, gather, scatter, mv: odd sizes, clipped and filled boxes, padding that must not leak, indices, partial sticks.
+// ld, st, gather, scatter, mv: odd sizes, clipped and filled boxes, padding that must not leak, indices, partial
+// sticks.
 #include "card/machine_for_test.h"
 
 namespace spyre::card {
@@ -7,8 +8,9 @@ namespace {
 TEST(LoadStore, CopiesEveryFormatThroughClippedTiles) {
   for (const std::string f : {"dl16", "f16", "f32", "i32", "i16", "i8", "e4m3", "e5m2"}) {
     Machine m(one_kernel({"x: in " + f + " [3,37,201]", "y: out " + f + " [3,37,201]"}, "c:3",
-                         "core b in 0..3 by 1 on c\n for r in 0..37 by 10 {\n for t in 0..201 by 128 {\n buf a " + f + "[10,128] x2\n"
-                         "ld a = x[b, r, t]\n st y[b, r, t] = a } }"));
+                         "core b in 0..3 by 1 on c\n for r in 0..37 by 10 {\n for t in 0..201 by 128 {\n buf a " + f +
+                             "[10,128] x2\n"
+                             "ld a = x[b, r, t]\n st y[b, r, t] = a } }"));
     const auto x = m.set("x", [](int64_t i) { return std::floor(noise(1)(i) * 100); });
     m.run_every_way();
     EXPECT_EQ(m.get("y"), x) << f;
@@ -16,8 +18,8 @@ TEST(LoadStore, CopiesEveryFormatThroughClippedTiles) {
 }
 
 TEST(LoadStore, TransposedAndSlicedViewsAreReachedElementByElement) {
-  Machine m(one_kernel({"x: in f32 [70,33] strides [1,70] of [33,70]", "s: inout f32 [4,10] strides [100,2] offset 205 of [8,100]",
-                        "y: out f32 [70,33]"},
+  Machine m(one_kernel({"x: in f32 [70,33] strides [1,70] of [33,70]",
+                        "s: inout f32 [4,10] strides [100,2] offset 205 of [8,100]", "y: out f32 [70,33]"},
                        "c:1",
                        "for r in 0..70 by 32 {\n buf a f32[32,33] x2\n ld a = x[r, 0..33]\n st y[r, 0..33] = a }\n"
                        "buf b f32[4,10] x1\n ld b = s[0..4, 0..10]\n sfp b = b * 2\n st s[0..4, 0..10] = b"));
@@ -73,8 +75,9 @@ TEST(LoadStore, ClippedPositionsAreFilled) {
 }
 
 TEST(LoadStore, StepsSkipIndices) {
-  Machine m(one_kernel({"x: in dl16 [31,80]", "y: out dl16 [16,80]"}, "c:1",
-                       "for r in 0..16 by 5 {\n buf a dl16[5,80] x2\n ld a = x[2*r - 1, 0..80] fill 3\n st y[r, 0..80] = a }"));
+  Machine m(one_kernel(
+      {"x: in dl16 [31,80]", "y: out dl16 [16,80]"}, "c:1",
+      "for r in 0..16 by 5 {\n buf a dl16[5,80] x2\n ld a = x[2*r - 1, 0..80] fill 3\n st y[r, 0..80] = a }"));
   const auto x = m.set("x", noise(1));
   m.run_every_way();
   const auto y = m.get("y");
@@ -107,9 +110,10 @@ TEST(LoadStore, IndicesOutsideFillSkipOrTrap) {
 }
 
 TEST(LoadStore, WhereWritesOnlyTheRowsWhoseIndexIsTheCoresOwn) {
-  Machine m(one_kernel({"tab: in f32 [64,33]", "i: in i32 [20]", "y: out f32 [20,33]"}, "vc:4",
-                       "core v in 0..64 by 16 on vc\n for t in 0..20 by 8 {\n buf ix i32[8] x1\n ld ix = i[t] fill -1\n"
-                       "buf a f32[8,33] x1\n sfp a = 0\n ld a = tab[ix in v skip, 0..33]\n st y[t where ix in v, 0..33] = a }"));
+  Machine m(one_kernel(
+      {"tab: in f32 [64,33]", "i: in i32 [20]", "y: out f32 [20,33]"}, "vc:4",
+      "core v in 0..64 by 16 on vc\n for t in 0..20 by 8 {\n buf ix i32[8] x1\n ld ix = i[t] fill -1\n"
+      "buf a f32[8,33] x1\n sfp a = 0\n ld a = tab[ix in v skip, 0..33]\n st y[t where ix in v, 0..33] = a }"));
   const auto tab = m.set("tab", noise(1));
   const auto ix = m.set("i", [](int64_t i) { return static_cast<double>(i * 13 % 64); });
   m.run_every_way();
@@ -118,10 +122,11 @@ TEST(LoadStore, WhereWritesOnlyTheRowsWhoseIndexIsTheCoresOwn) {
 }
 
 TEST(LoadStore, GatherAndScatterInsideLx) {
-  Machine m(one_kernel({"x: in f32 [30,50]", "i: in i32 [40]", "y: out f32 [40,50]", "z: out f32 [30,50]"}, "c:1",
-                       "buf t f32[30,50] x1\n ld t = x[0..30, 0..50]\n buf ix i32[40] x1\n ld ix = i[0..40]\n buf g f32[40,50] x1\n"
-                       "sfp g = 9\n sfp.gather g = t[ix in 0..30 skip]\n st y[0..40, 0..50] = g\n"
-                       "buf d dl16[40,50] x1\n sfp d = 0.5\n sfp.scatter t[ix in 0..30 skip] += d\n st z[0..30, 0..50] = t"));
+  Machine m(one_kernel(
+      {"x: in f32 [30,50]", "i: in i32 [40]", "y: out f32 [40,50]", "z: out f32 [30,50]"}, "c:1",
+      "buf t f32[30,50] x1\n ld t = x[0..30, 0..50]\n buf ix i32[40] x1\n ld ix = i[0..40]\n buf g f32[40,50] x1\n"
+      "sfp g = 9\n sfp.gather g = t[ix in 0..30 skip]\n st y[0..40, 0..50] = g\n"
+      "buf d dl16[40,50] x1\n sfp d = 0.5\n sfp.scatter t[ix in 0..30 skip] += d\n st z[0..30, 0..50] = t"));
   auto x = m.set("x", noise(1));
   const auto ix = m.set("i", [](int64_t i) { return static_cast<double>(i * i % 33); });
   m.run_every_way();
@@ -138,9 +143,10 @@ TEST(LoadStore, GatherAndScatterInsideLx) {
 }
 
 TEST(LoadStore, MoveTransposesAndConverts) {
-  Machine m(one_kernel({"x: in dl16 [45,70]", "y: out f32 [70,45]", "z: out dl16 [70,45]"}, "c:1",
-                       "buf a dl16[45,70] x1\n ld a = x[0..45, 0..70]\n buf t f32[70,45] x1\n mv t = a^T\n st y[0..70, 0..45] = t\n"
-                       "buf u dl16[70,45] x1\n mv u = a^T\n st z[0..70, 0..45] = u"));
+  Machine m(one_kernel(
+      {"x: in dl16 [45,70]", "y: out f32 [70,45]", "z: out dl16 [70,45]"}, "c:1",
+      "buf a dl16[45,70] x1\n ld a = x[0..45, 0..70]\n buf t f32[70,45] x1\n mv t = a^T\n st y[0..70, 0..45] = t\n"
+      "buf u dl16[70,45] x1\n mv u = a^T\n st z[0..70, 0..45] = u"));
   const auto x = m.set("x", noise(1));
   m.run_every_way();
   const auto y = m.get("y"), z = m.get("z");

@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t huge_page = int64_t{2} << 20;
 
 std::byte* map_bytes(int64_t bytes) {
-  void* p = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                 -1, 0);
+  void* p = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) fail(Fault::system, "cannot get {} bytes of host memory for the scratchpads of cores", bytes);
 #ifdef MADV_HUGEPAGE
   madvise(p, static_cast<size_t>(bytes), MADV_HUGEPAGE);

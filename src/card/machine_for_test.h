@@ -1,4 +1,5 @@
-// Machine: a card with one program and its tensors, for tests: values go in and come out through the program's own views.
+// Machine: a card with one program and its tensors, for tests: values go in and come out through the program's own
+// views.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ class Machine {
  public:
   /// Places every symbol's allocation from `address` on, filled with 0xFF bytes (padding that nobody may read).
   explicit Machine(const std::string& text, uint64_t address = 4096)
-      : description_(device::load_description()), card_(description_),
+      : description_(device::load_description()),
+        card_(description_),
         executable_(std::make_unique<Executable>(program::assemble(text), description_)) {
     for (const auto& s : program().symbols) {
       addresses_.push_back(address);
@@ -59,7 +61,9 @@ class Machine {
     const auto& s = symbol(name);
     std::vector<double> held;
     const std::byte* base = card_.memory().at(addresses_[id(name)], s.geometry.device_bytes());
-    each(s, [&](int64_t, int64_t element) { held.push_back(read(base + element * base::format_bytes(s.format), s.format)); });
+    each(s, [&](int64_t, int64_t element) {
+      held.push_back(read(base + element * base::format_bytes(s.format), s.format));
+    });
     return held;
   }
   void scalar(const std::string& name, double value) {
@@ -82,8 +86,8 @@ class Machine {
     std::memcpy(card_.memory().at(addresses_[id(name)], static_cast<int64_t>(b.size())), b.data(), b.size());
   }
 
-  /// Runs in sequential order with two threads and one, in checker mode and in two random orders: everything written must
-  /// be the same bits. Leaves the sequential result in memory.
+  /// Runs in sequential order with two threads and one, in checker mode and in two random orders: everything written
+  /// must be the same bits. Leaves the sequential result in memory.
   void run_every_way(bool random = true) {
     std::vector<std::string> written;
     std::map<std::string, std::vector<std::byte>> before, expected;
@@ -92,8 +96,7 @@ class Machine {
     auto again = [&](const char* how, const std::function<void()>& go) {
       for (const auto& name : written) set_bytes(name, before[name]);
       go();
-      for (const auto& name : written)
-        EXPECT_TRUE(expected[name] == bytes(name)) << how << " changes " << name;
+      for (const auto& name : written) EXPECT_TRUE(expected[name] == bytes(name)) << how << " changes " << name;
     };
     base::ThreadPool::shared().with_threads(2, [&] { run(); });
     for (const auto& name : written) expected[name] = bytes(name);
@@ -140,7 +143,8 @@ class Machine {
   timing::ScalarValues scalars_;
 };
 
-/// The text of a program of one kernel: formals as `x: in f32 [5,77]`, scalars as `a: f32 in 0..1`, and the nest's statements.
+/// The text of a program of one kernel: formals as `x: in f32 [5,77]`, scalars as `a: f32 in 0..1`, and the nest's
+/// statements.
 inline std::string one_kernel(const std::vector<std::string>& formals, const std::string& grid, const std::string& body,
                               const std::vector<std::string>& scalars = {}) {
   std::string syms, list, call, tail, call_tail;
@@ -154,8 +158,8 @@ inline std::string one_kernel(const std::vector<std::string>& formals, const std
     tail += (tail.empty() ? "; " : ", ") + s;
     call_tail += (call_tail.empty() ? "; " : ", ") + s.substr(0, s.find(':'));
   }
-  return syms + "loc 0 \"aten.test\" \"test.py:7\"\nkernel k(" + list + tail + ") cores 32 {\n  grid(" + grid + ") {\n" + body +
-         "\n  }\n}\ncall k(" + call + call_tail + ") @loc(0)\n";
+  return syms + "loc 0 \"aten.test\" \"test.py:7\"\nkernel k(" + list + tail + ") cores 32 {\n  grid(" + grid +
+         ") {\n" + body + "\n  }\n}\ncall k(" + call + call_tail + ") @loc(0)\n";
 }
 
 /// Reproducible values in [-1, 1).

@@ -14,8 +14,8 @@ namespace {
 /// A matrix operand: where its sticks lie, in LX or still in device memory.
 struct Matrix {
   host::Tile tile;
-  int64_t rows = 0, cols = 0;         ///< as the tile lies, before transposition
-  const LazyTile* lazy = nullptr;     ///< set when it lies in device memory
+  int64_t rows = 0, cols = 0;      ///< as the tile lies, before transposition
+  const LazyTile* lazy = nullptr;  ///< set when it lies in device memory
 };
 
 /// The last two dimensions of a view without its transposition; leading ones must be 1.
@@ -52,8 +52,10 @@ Matrix matrix(const Operand& operand, Core& core) {
 class MatMulExec final : public StepExec {
  public:
   MatMulExec(const program::MatMul& op, const StepContext& context)
-      : acc_(op.acc, context.buffers, context.vars), a_(op.a, context.buffers, context.vars),
-        b_(op.b, context.buffers, context.vars), accumulate_(op.accumulate) {
+      : acc_(op.acc, context.buffers, context.vars),
+        a_(op.a, context.buffers, context.vars),
+        b_(op.b, context.buffers, context.vars),
+        accumulate_(op.accumulate) {
     for (Id r : op.init) init_.push_back(context.vars.trip(r));
     const Format f = acc_.info().format;
     integer_ = f == Format::i32;
@@ -143,8 +145,9 @@ class MatMulExec final : public StepExec {
     }
     float* c = reinterpret_cast<float*>(acc.data);
     if (cache && b.lazy && b.lazy->reused && m > 1) {
-      kept_b = cache->get({b.lazy->formal, true, bt, k, n, b.lazy->box}, static_cast<int64_t>(host::panel_elements(k, n)),
-                          [&](float* to) { host::pack_b(b.tile, bt, k, 0, n, to); });
+      kept_b =
+          cache->get({b.lazy->formal, true, bt, k, n, b.lazy->box}, static_cast<int64_t>(host::panel_elements(k, n)),
+                     [&](float* to) { host::pack_b(b.tile, bt, k, 0, n, to); });
       host::MatmulArgs args;
       args.m = m, args.n = n, args.k = k;
       args.a = rows, args.lda = lda, args.panels = kept_b.get();

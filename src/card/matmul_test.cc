@@ -23,12 +23,14 @@ TEST_P(MatMul, MatchesTheDoubleProduct) {
   const std::string a_buf = c.at ? shape(64, c.m) : shape(c.m, 64), b_buf = c.bt ? shape(c.n, 64) : shape(64, c.n);
   const std::string a_ref = c.at ? "[k, " + upto(c.m) + "]" : "[" + upto(c.m) + ", k]";
   const std::string b_ref = c.bt ? "[" + upto(c.n) + ", k]" : "[k, " + upto(c.n) + "]";
-  Machine m(one_kernel({"x: in " + f + " " + (c.at ? shape(c.k, c.m) : shape(c.m, c.k)),
-                        "w: in " + f + " " + (c.bt ? shape(c.n, c.k) : shape(c.k, c.n)), "y: out " + acc + " " + shape(c.m, c.n)},
-                       "c:1",
-                       "buf s " + acc + shape(c.m, c.n) + " x1\n for k in " + upto(c.k) + " by 64 {\n buf a " + f + a_buf + " x2\n ld a = x" + a_ref +
-                           "\n buf b " + f + b_buf + " x2\n ld b = w" + b_ref + "\n " + c.step + " s += a" + (c.at ? "^T" : "") + " * b" +
-                           (c.bt ? "^T" : "") + " init(k) }\n st y[" + upto(c.m) + ", " + upto(c.n) + "] = s"));
+  Machine m(one_kernel(
+      {"x: in " + f + " " + (c.at ? shape(c.k, c.m) : shape(c.m, c.k)),
+       "w: in " + f + " " + (c.bt ? shape(c.n, c.k) : shape(c.k, c.n)), "y: out " + acc + " " + shape(c.m, c.n)},
+      "c:1",
+      "buf s " + acc + shape(c.m, c.n) + " x1\n for k in " + upto(c.k) + " by 64 {\n buf a " + f + a_buf +
+          " x2\n ld a = x" + a_ref + "\n buf b " + f + b_buf + " x2\n ld b = w" + b_ref + "\n " + c.step + " s += a" +
+          (c.at ? "^T" : "") + " * b" + (c.bt ? "^T" : "") + " init(k) }\n st y[" + upto(c.m) + ", " + upto(c.n) +
+          "] = s"));
   const bool integer = acc == "i32";
   auto value = [&](uint64_t seed) {
     return [=](int64_t i) { return integer ? std::floor(noise(seed)(i) * 100) : noise(seed)(i); };
@@ -47,21 +49,28 @@ TEST_P(MatMul, MatchesTheDoubleProduct) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, MatMul,
-    testing::Values(MatMulCase{"dl16", "f32", "pt", false, false, 13, 200, 100}, MatMulCase{"dl16", "f32", "pt", false, true, 64, 200, 70},
-                    MatMulCase{"dl16", "f32", "pt", true, false, 20, 200, 70}, MatMulCase{"dl16", "f32", "pt", false, false, 1, 512, 300},
-                    MatMulCase{"dl16", "f32", "pt", false, true, 1, 130, 65}, MatMulCase{"f16", "f32", "pt", false, false, 9, 64, 64},
-                    MatMulCase{"e4m3", "f32", "pt", false, false, 9, 200, 64}, MatMulCase{"e5m2", "f32", "pt", false, true, 9, 200, 64},
-                    MatMulCase{"i8", "i32", "pt", false, false, 9, 200, 70}, MatMulCase{"f32", "f32", "sfp.mm", false, false, 17, 100, 33},
-                    MatMulCase{"f32", "f32", "sfp.mm", true, true, 17, 100, 33}, MatMulCase{"i32", "i32", "sfp.mm", false, false, 17, 100, 33},
-                    MatMulCase{"i32", "i32", "sfp.mm", true, true, 5, 100, 33}));
+INSTANTIATE_TEST_SUITE_P(Kinds, MatMul,
+                         testing::Values(MatMulCase{"dl16", "f32", "pt", false, false, 13, 200, 100},
+                                         MatMulCase{"dl16", "f32", "pt", false, true, 64, 200, 70},
+                                         MatMulCase{"dl16", "f32", "pt", true, false, 20, 200, 70},
+                                         MatMulCase{"dl16", "f32", "pt", false, false, 1, 512, 300},
+                                         MatMulCase{"dl16", "f32", "pt", false, true, 1, 130, 65},
+                                         MatMulCase{"f16", "f32", "pt", false, false, 9, 64, 64},
+                                         MatMulCase{"e4m3", "f32", "pt", false, false, 9, 200, 64},
+                                         MatMulCase{"e5m2", "f32", "pt", false, true, 9, 200, 64},
+                                         MatMulCase{"i8", "i32", "pt", false, false, 9, 200, 70},
+                                         MatMulCase{"f32", "f32", "sfp.mm", false, false, 17, 100, 33},
+                                         MatMulCase{"f32", "f32", "sfp.mm", true, true, 17, 100, 33},
+                                         MatMulCase{"i32", "i32", "sfp.mm", false, false, 17, 100, 33},
+                                         MatMulCase{"i32", "i32", "sfp.mm", true, true, 5, 100, 33}));
 
 TEST(Ring, ShiftMovesValuesToHigherCoordinates) {
   for (int by : {1, 3, -1}) {
     Machine m(one_kernel({"x: in f32 [8,40]", "y: out f32 [8,40]"}, "a:2, b:4",
-                         "core r in 0..8 by 4 on a\n core q in r by 1 on b\n buf s f32[1,40] x1\n ld s = x[q, 0..40]\n buf t f32[1,40] x1\n"
-                         "ring.shift t = s over b by " + std::to_string(by) + "\n st y[q, 0..40] = t"));
+                         "core r in 0..8 by 4 on a\n core q in r by 1 on b\n buf s f32[1,40] x1\n ld s = x[q, 0..40]\n "
+                         "buf t f32[1,40] x1\n"
+                         "ring.shift t = s over b by " +
+                             std::to_string(by) + "\n st y[q, 0..40] = t"));
     const auto x = m.set("x", noise(1));
     m.run_every_way();
     const auto y = m.get("y");
@@ -74,7 +83,8 @@ TEST(Ring, ShiftMovesValuesToHigherCoordinates) {
 
 TEST(Ring, PartialSumsReachAllCores) {
   Machine m(one_kernel({"x: in f32 [6,70]", "y: out f32 [6,70]"}, "b:6",
-                       "core r in 0..6 by 1 on b\n buf s f32[1,70] x1\n ld s = x[r, 0..70]\n psum s over b to all\n st y[r, 0..70] = s"));
+                       "core r in 0..6 by 1 on b\n buf s f32[1,70] x1\n ld s = x[r, 0..70]\n psum s over b to all\n st "
+                       "y[r, 0..70] = s"));
   const auto x = m.set("x", noise(1));
   m.run_every_way();
   const auto y = m.get("y");
@@ -116,10 +126,11 @@ call k(x, y)
 
 TEST(Ring, LoopsAroundCollectivesRunTripByTrip) {
   // Each trip passes the running row on: after four trips every core has added all rows of its group in its own order.
-  Machine m(one_kernel({"x: in i32 [4,33]", "y: out i32 [4,33]"}, "b:4",
-                       "core r in 0..4 by 1 on b\n buf s i32[1,33] x1\n ld s = x[r, 0..33]\n buf sum i32[1,33] x1\n sfp sum = 0\n"
-                       "for t in 0..4 by 1 {\n sfp sum = sum * 3 + s\n buf n i32[1,33] x2\n ring.shift n = s over b by 1\n sfp s = n }\n"
-                       "st y[r, 0..33] = sum"));
+  Machine m(one_kernel(
+      {"x: in i32 [4,33]", "y: out i32 [4,33]"}, "b:4",
+      "core r in 0..4 by 1 on b\n buf s i32[1,33] x1\n ld s = x[r, 0..33]\n buf sum i32[1,33] x1\n sfp sum = 0\n"
+      "for t in 0..4 by 1 {\n sfp sum = sum * 3 + s\n buf n i32[1,33] x2\n ring.shift n = s over b by 1\n sfp s = n }\n"
+      "st y[r, 0..33] = sum"));
   const auto x = m.set("x", [](int64_t i) { return static_cast<double>(i % 17); });
   m.run_every_way();
   const auto y = m.get("y");

@@ -49,8 +49,8 @@ void MemAccess::check_fits(int64_t extent, const View& tile, int dim) const {
 }
 
 void MemAccess::trap(int d, int64_t position, int64_t value, int64_t lo, int64_t hi) const {
-  fail(Fault::user, "index {} at position {} is out of range [{}, {}) for dimension {} of {}", value, position, lo, hi, d,
-       map_->symbol().name);
+  fail(Fault::user, "index {} at position {} is out of range [{}, {}) for dimension {} of {}", value, position, lo, hi,
+       d, map_->symbol().name);
 }
 
 View MemAccess::index_view(Core& core, const Operand& index) {

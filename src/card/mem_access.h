@@ -16,9 +16,9 @@ class MemAccess {
   bool indexed() const { return indexed_; }
   bool entry_indexed(int d) const { return entries_[d].indexed; }
 
-  /// One position after the other of the indexed entries, innermost last: calls fn(box, tile offset in elements, outside) with
-  /// plain boxes; outside: an index was out of bounds and the step says fill. Positions to skip are not called. Without
-  /// indexed entries there is one call. Throws Error(user) where an index out of bounds traps.
+  /// One position after the other of the indexed entries, innermost last: calls fn(box, tile offset in elements,
+  /// outside) with plain boxes; outside: an index was out of bounds and the step says fill. Positions to skip are not
+  /// called. Without indexed entries there is one call. Throws Error(user) where an index out of bounds traps.
   template <typename Fn>
   void boxes(Core& core, const View& tile, Fn&& fn) const {
     MemBox box;

@@ -15,7 +15,8 @@ Memory::Memory(const device::Description& description) : size_(description.addre
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED)
     fail(Fault::system,
-         "cannot reserve {} bytes of address space for device memory: {}. Raise the limit on address space (ulimit -v) or "
+         "cannot reserve {} bytes of address space for device memory: {}. Raise the limit on address space (ulimit -v) "
+         "or "
          "allow overcommit (vm.overcommit_memory 0 or 1)",
          size_, std::strerror(errno));
   base_ = static_cast<std::byte*>(p);
@@ -32,8 +33,8 @@ Memory::~Memory() {
 std::byte* Memory::at(uint64_t address, int64_t bytes) const {
   const uint64_t size = static_cast<uint64_t>(size_);
   if (bytes < 0 || address > size || static_cast<uint64_t>(bytes) > size - address)
-    fail(Fault::program, "device address range [{:#x}, +{}) is outside the address space of {:#x} bytes", address, bytes,
-         size);
+    fail(Fault::program, "device address range [{:#x}, +{}) is outside the address space of {:#x} bytes", address,
+         bytes, size);
   return base_ + address;
 }
 

@@ -34,8 +34,8 @@ class MoveExec final : public StepExec {
     if (from.format == to.format && step != 1 && to.rank >= 2 && from.stride[from.rank - 2] == 1 && bytes <= 4) {
       const int64_t m = to.size[to.rank - 2];
       for (int64_t r = 0; r < rows; r += m)
-        host::transpose(static_cast<int>(bytes), from.row(r), step * bytes, to.row(r), to.stride[to.rank - 2] * bytes, n,
-                        m);
+        host::transpose(static_cast<int>(bytes), from.row(r), step * bytes, to.row(r), to.stride[to.rank - 2] * bytes,
+                        n, m);
     } else if (from.format == to.format) {
       for (int64_t r = 0; r < rows; ++r) copy(from.row(r), step, to.row(r), n, bytes);
     } else {

@@ -1,4 +1,5 @@
-// PanelCache: decoded tiles of one kernel call, shared by its cores: equal tiles are unpacked once (docs/host_speed.md).
+// PanelCache: decoded tiles of one kernel call, shared by its cores: equal tiles are unpacked once
+// (docs/host_speed.md).
 #pragma once
 
 #include <deque>
@@ -17,7 +18,7 @@ class PanelCache {
   /// What a decoded tile is made of.
   struct Key {
     program::Id formal = program::none;
-    bool panels = false;      ///< B's packed form, else plain rows
+    bool panels = false;  ///< B's packed form, else plain rows
     bool transposed = false;
     int64_t rows = 0, cols = 0;
     MemBox box;
@@ -27,8 +28,8 @@ class PanelCache {
 
   /// Keeps at most `limit` bytes; the oldest go first.
   explicit PanelCache(int64_t limit_bytes) : limit_(limit_bytes) {}
-  /// The tile of `key`, made by `build` (into `elements` floats, 128-byte aligned) when absent. Thread-safe; two threads may
-  /// build the same tile at the same time, with equal results.
+  /// The tile of `key`, made by `build` (into `elements` floats, 128-byte aligned) when absent. Thread-safe; two
+  /// threads may build the same tile at the same time, with equal results.
   Block get(const Key& key, int64_t elements, base::FunctionRef<void(float*)> build);
 
  private:

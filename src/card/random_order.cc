@@ -23,10 +23,10 @@ constexpr uint16_t poison = 0x7FFF;
 struct Instance {
   const Node* node = nullptr;
   int core = 0;
-  int waits = 0;                // unfinished instances it depends on
-  int group = -1;               // of a collective step
-  Id buffer = program::none;    // gate
-  std::vector<int> next;        // who depends on it
+  int waits = 0;              // unfinished instances it depends on
+  int group = -1;             // of a collective step
+  Id buffer = program::none;  // gate
+  std::vector<int> next;      // who depends on it
   std::vector<int64_t> vars;
   std::vector<std::byte*> buffers;
 };
@@ -119,9 +119,9 @@ class Scheduler {
 
  private:
   struct PerCore {
-    std::vector<BufferInstance*> instance;                // current one of each buffer
-    std::vector<std::vector<BufferInstance*>> history;    // touched instances of each buffer, by slot the latest
-    std::vector<int> memory_steps;                        // loads and stores since the last fence
+    std::vector<BufferInstance*> instance;              // current one of each buffer
+    std::vector<std::vector<BufferInstance*>> history;  // touched instances of each buffer, by slot the latest
+    std::vector<int> memory_steps;                      // loads and stores since the last fence
     int fence = -1, ordered = -1;
     std::map<std::pair<const Node*, int>, int> occurrences;
   };
@@ -272,10 +272,11 @@ class Scheduler {
 
   void walk(const CompiledKernel::Block& block, Core& core) {
     for (const Node& n : block.nodes) switch (n.kind) {
-        case Node::Kind::declare: declare(core, n.id); break;
+        case Node::Kind::declare:
+          declare(core, n.id);
+          break;
         case Node::Kind::core_range:
-          n.enter(kernel_.vars(), core.vars.data(),
-                  core.vars[kernel_.vars().coordinate(static_cast<Id>(n.parent_by))]);
+          n.enter(kernel_.vars(), core.vars.data(), core.vars[kernel_.vars().coordinate(static_cast<Id>(n.parent_by))]);
           break;
         case Node::Kind::loop: {
           const int64_t trips = n.trips(core.v());
@@ -288,7 +289,9 @@ class Scheduler {
         case Node::Kind::branch:
           if (n.holds(core.v())) walk(*n.body, core);
           break;
-        case Node::Kind::step: step(n, core); break;
+        case Node::Kind::step:
+          step(n, core);
+          break;
       }
   }
 
@@ -305,7 +308,8 @@ class Scheduler {
 
 }  // namespace
 
-void run_random_order(const CompiledKernel& kernel, KernelRun& run, const std::vector<int64_t>& scalars, uint64_t seed) {
+void run_random_order(const CompiledKernel& kernel, KernelRun& run, const std::vector<int64_t>& scalars,
+                      uint64_t seed) {
   int most = 1;
   for (const auto& n : kernel.nests()) most = std::max(most, n.cores);
   const LxImages images(most, run.description->lx_bytes);

@@ -26,7 +26,9 @@ struct States {
 class ReduceExec final : public StepExec {
  public:
   ReduceExec(const program::Reduce& op, const StepContext& context)
-      : op_(op), states_(program::states_of(op.monoid)), rank_(value_rank(op, context)),
+      : op_(op),
+        states_(program::states_of(op.monoid)),
+        rank_(value_rank(op, context)),
         value_({&op.value}, rank_, context) {
     if (static_cast<int>(op.state.size()) != states_)
       fail(Fault::program, "{} has {} state values, not {}", program::monoid_name(op.monoid), states_, op.state.size());
@@ -37,7 +39,8 @@ class ReduceExec final : public StepExec {
     if (op.dim < 0 || op.dim >= rank_) fail(Fault::program, "a reduction over dimension {} of {}", op.dim, rank_);
     if (!op.init.empty()) {
       if (static_cast<int>(op.init.size()) != states_)
-        fail(Fault::program, "{} has {} initial values, not {}", program::monoid_name(op.monoid), states_, op.init.size());
+        fail(Fault::program, "{} has {} initial values, not {}", program::monoid_name(op.monoid), states_,
+             op.init.size());
       std::vector<const program::VecExpr*> roots;
       for (const auto& e : op.init) roots.push_back(&e);
       init_ = std::make_unique<VectorProgram>(roots, state_[0].info().rank, context);
@@ -118,10 +121,13 @@ class ReduceExec final : public StepExec {
   bool integer_state(int k) const {
     switch (op_.monoid) {
       case Monoid::any:
-      case Monoid::all: return true;
+      case Monoid::all:
+        return true;
       case Monoid::argmax:
-      case Monoid::argmin: return k == 1 || !real_;
-      default: return !real_;
+      case Monoid::argmin:
+        return k == 1 || !real_;
+      default:
+        return !real_;
     }
   }
 
@@ -145,14 +151,25 @@ class ReduceExec final : public StepExec {
         float f = 0;
         int32_t i = 0;
         switch (op_.monoid) {
-          case Monoid::prod: f = 1, i = 1; break;
-          case Monoid::all: i = -1; break;
+          case Monoid::prod:
+            f = 1, i = 1;
+            break;
+          case Monoid::all:
+            i = -1;
+            break;
           case Monoid::max:
-          case Monoid::argmax: f = -inf, i = k == 1 ? -1 : INT32_MIN; break;
+          case Monoid::argmax:
+            f = -inf, i = k == 1 ? -1 : INT32_MIN;
+            break;
           case Monoid::min:
-          case Monoid::argmin: f = inf, i = k == 1 ? -1 : INT32_MAX; break;
-          case Monoid::logsumexp: f = k == 0 ? -inf : 0; break;
-          default: break;
+          case Monoid::argmin:
+            f = inf, i = k == 1 ? -1 : INT32_MAX;
+            break;
+          case Monoid::logsumexp:
+            f = k == 0 ? -inf : 0;
+            break;
+          default:
+            break;
         }
         if (integer_state(k))
           host::fill(s.i(k), i, static_cast<size_t>(places));
@@ -171,8 +188,8 @@ class ReduceExec final : public StepExec {
         const int64_t nc = std::min(init.strip_cols(), init.cols() - c);
         init.strip(r, nr, c, nc);
         for (int k = 0; k < states_; ++k) {
-          const auto* lanes = static_cast<const float*>(
-              init.lanes(k, Scratch::mine().get<float>(Scratch::outputs, nr * nc), nr, nc));
+          const auto* lanes =
+              static_cast<const float*>(init.lanes(k, Scratch::mine().get<float>(Scratch::outputs, nr * nc), nr, nc));
           for (int64_t i = 0; i < nr; ++i)
             std::memcpy(s.f[k] + (r + i) * cols + c, lanes + i * nc, static_cast<size_t>(nc) * 4);
         }
@@ -204,10 +221,18 @@ class ReduceExec final : public StepExec {
   void fold(States& s, int64_t p, const float* x, int64_t first, size_t n) const {
     float* f = s.f[0];
     switch (op_.monoid) {
-      case Monoid::sum: f[p] += host::f32_sum(x, n); break;
-      case Monoid::prod: f[p] *= host::f32_prod(x, n); break;
-      case Monoid::max: f[p] = max_nan(f[p], host::f32_max(x, n)); break;
-      case Monoid::min: f[p] = min_nan(f[p], host::f32_min(x, n)); break;
+      case Monoid::sum:
+        f[p] += host::f32_sum(x, n);
+        break;
+      case Monoid::prod:
+        f[p] *= host::f32_prod(x, n);
+        break;
+      case Monoid::max:
+        f[p] = max_nan(f[p], host::f32_max(x, n));
+        break;
+      case Monoid::min:
+        f[p] = min_nan(f[p], host::f32_min(x, n));
+        break;
       case Monoid::argmax:
       case Monoid::argmin: {
         host::ArgState a{f[p], s.i(1)[p]};
@@ -230,7 +255,8 @@ class ReduceExec final : public StepExec {
         f[p] = l.max, s.f[1][p] = l.sum;
         break;
       }
-      default: break;
+      default:
+        break;
     }
   }
 
@@ -252,10 +278,18 @@ class ReduceExec final : public StepExec {
         i[p] = all;
         break;
       }
-      case Monoid::max: i[p] = std::max(i[p], host::i32_max(x, n)); break;
-      case Monoid::min: i[p] = std::min(i[p], host::i32_min(x, n)); break;
-      case Monoid::any: i[p] = i[p] || host::mask_any(x, n) ? -1 : 0; break;
-      case Monoid::all: i[p] = i[p] && host::mask_all(x, n) ? -1 : 0; break;
+      case Monoid::max:
+        i[p] = std::max(i[p], host::i32_max(x, n));
+        break;
+      case Monoid::min:
+        i[p] = std::min(i[p], host::i32_min(x, n));
+        break;
+      case Monoid::any:
+        i[p] = i[p] || host::mask_any(x, n) ? -1 : 0;
+        break;
+      case Monoid::all:
+        i[p] = i[p] && host::mask_all(x, n) ? -1 : 0;
+        break;
       default: {
         host::ArgStateI32 a{i[p], s.i(1)[p]};
         if (op_.monoid == Monoid::argmax)
@@ -290,12 +324,24 @@ class ReduceExec final : public StepExec {
     float* f = s.f[0] + p;
     auto combine = [&](host::F32Binary op) { host::f32_binary(op)(f, f, row, n, host::splat_none); };
     switch (op_.monoid) {
-      case Monoid::sum: combine(host::F32Binary::add); break;
-      case Monoid::prod: combine(host::F32Binary::mul); break;
-      case Monoid::max: combine(host::F32Binary::max); break;
-      case Monoid::min: combine(host::F32Binary::min); break;
-      case Monoid::argmax: host::f32_argmax_rows(f, s.i(1) + p, row, static_cast<int32_t>(d), n); break;
-      case Monoid::argmin: host::f32_argmin_rows(f, s.i(1) + p, row, static_cast<int32_t>(d), n); break;
+      case Monoid::sum:
+        combine(host::F32Binary::add);
+        break;
+      case Monoid::prod:
+        combine(host::F32Binary::mul);
+        break;
+      case Monoid::max:
+        combine(host::F32Binary::max);
+        break;
+      case Monoid::min:
+        combine(host::F32Binary::min);
+        break;
+      case Monoid::argmax:
+        host::f32_argmax_rows(f, s.i(1) + p, row, static_cast<int32_t>(d), n);
+        break;
+      case Monoid::argmin:
+        host::f32_argmin_rows(f, s.i(1) + p, row, static_cast<int32_t>(d), n);
+        break;
       case Monoid::welford:
         // Lanes may start from different counts (an initial state), so each is updated by itself.
         for (size_t k = 0; k < n; ++k) {
@@ -307,7 +353,9 @@ class ReduceExec final : public StepExec {
           f[k] = w.mean, s.f[1][p + k] = w.m2, s.f[2][p + k] = w.count;
         }
         break;
-      default: host::logsumexp_rows(f, s.f[1] + p, row, n); break;
+      default:
+        host::logsumexp_rows(f, s.f[1] + p, row, n);
+        break;
     }
   }
 
@@ -325,10 +373,18 @@ class ReduceExec final : public StepExec {
       case Monoid::prod:
         if (combine(host::I32Binary::mul) != host::i32_exact && op_.trap) trapped();
         break;
-      case Monoid::max: combine(host::I32Binary::max); break;
-      case Monoid::min: combine(host::I32Binary::min); break;
-      case Monoid::any: combine(host::I32Binary::bit_or); break;
-      case Monoid::all: combine(host::I32Binary::bit_and); break;
+      case Monoid::max:
+        combine(host::I32Binary::max);
+        break;
+      case Monoid::min:
+        combine(host::I32Binary::min);
+        break;
+      case Monoid::any:
+        combine(host::I32Binary::bit_or);
+        break;
+      case Monoid::all:
+        combine(host::I32Binary::bit_and);
+        break;
       default:
         for (int64_t k = 0; k < nc; ++k) {
           const bool better = s.i(1)[p + k] < 0 || (op_.monoid == Monoid::argmax ? row[k] > i[k] : row[k] < i[k]);

@@ -80,7 +80,9 @@ class CollectiveExec : public StepExec {
 class ShiftExec final : public CollectiveExec {
  public:
   ShiftExec(const program::Ring& op, const StepContext& context)
-      : op_(op), groups_(op.grid, context), to_(op.to, context.buffers, context.vars),
+      : op_(op),
+        groups_(op.grid, context),
+        to_(op.to, context.buffers, context.vars),
         from_(op.from, context.buffers, context.vars) {
     check_plain(to_), check_plain(from_);
     if (to_.info().format != from_.info().format) fail(Fault::program, "a ring step that changes the format");
@@ -119,7 +121,8 @@ class ShiftExec final : public CollectiveExec {
 class GatherExec final : public CollectiveExec {
  public:
   GatherExec(const program::Ring& op, const StepContext& context)
-      : groups_(op.grid, context), to_(op.to, context.buffers, context.vars),
+      : groups_(op.grid, context),
+        to_(op.to, context.buffers, context.vars),
         from_(op.from, context.buffers, context.vars) {
     check_plain(to_), check_plain(from_);
     if (to_.info().format != from_.info().format) fail(Fault::program, "a ring step that changes the format");
@@ -171,7 +174,9 @@ class GatherExec final : public CollectiveExec {
 class RemapExec final : public CollectiveExec {
  public:
   RemapExec(const program::Ring& op, const StepContext& context)
-      : op_(op), vars_(context.vars), to_(op.to, context.buffers, context.vars),
+      : op_(op),
+        vars_(context.vars),
+        to_(op.to, context.buffers, context.vars),
         from_(op.from, context.buffers, context.vars) {
     check_plain(to_), check_plain(from_);
     if (to_.info().format != from_.info().format) fail(Fault::program, "a ring step that changes the format");
@@ -231,7 +236,8 @@ class RemapExec final : public CollectiveExec {
       Part to = part(*c, to_, op_.to_ranges);
       for (int d = 0; d < rank; ++d) to.view.size[d] = to.size[d];
       // From the last source to the first: where parts are held twice, the lowest core's counts.
-      for (size_t s = sources.size(); s-- > 0;) copy_common(sources[s].start, sources[s].size, sent[s], to.start, to.size, to.view);
+      for (size_t s = sources.size(); s-- > 0;)
+        copy_common(sources[s].start, sources[s].size, sent[s], to.start, to.size, to.view);
       if (c->run->checker && to.view.numel() > 0) c->run->checker->write(*c, to.view);
     }
   }
@@ -278,8 +284,7 @@ class PartialSumExec final : public CollectiveExec {
       : op_(op), groups_(op.grid, context), acc_(op.acc, context.buffers, context.vars) {
     check_plain(acc_);
     const Format f = acc_.info().format;
-    if (f != Format::f32 && f != Format::i32)
-      fail(Fault::program, "psum of {}", base::format_name(f));
+    if (f != Format::f32 && f != Format::i32) fail(Fault::program, "psum of {}", base::format_name(f));
   }
   void run_all(std::span<Core* const> cores) const override {
     groups_.each(cores, [&](std::span<Core* const> g) {
@@ -345,9 +350,12 @@ class FenceExec final : public StepExec {
 
 std::unique_ptr<StepExec> make_ring(const program::Ring& op, const StepContext& context) {
   switch (op.kind) {
-    case program::Ring::Kind::shift: return std::make_unique<ShiftExec>(op, context);
-    case program::Ring::Kind::gather: return std::make_unique<GatherExec>(op, context);
-    default: return std::make_unique<RemapExec>(op, context);
+    case program::Ring::Kind::shift:
+      return std::make_unique<ShiftExec>(op, context);
+    case program::Ring::Kind::gather:
+      return std::make_unique<GatherExec>(op, context);
+    default:
+      return std::make_unique<RemapExec>(op, context);
   }
 }
 

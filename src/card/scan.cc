@@ -15,18 +15,28 @@ using program::Reg;
 class ScanExec final : public StepExec {
  public:
   ScanExec(const program::Scan& op, const StepContext& context)
-      : op_(op), to_(op.to, context.buffers, context.vars),
+      : op_(op),
+        to_(op.to, context.buffers, context.vars),
         value_({&op.value}, context.buffers.at(op.to.buffer).rank, context) {
     if (op.to.transposed) fail(Fault::program, "a scan into a transposed buffer");
     if (op.carry.buffer != program::none) carry_ = Operand(op.carry, context.buffers, context.vars);
     if (op.value.type == Reg::pred) fail(Fault::program, "a scan of predicates");
     real_ = op.value.type == Reg::f32;
     switch (op.monoid) {
-      case Monoid::sum: kind_ = host::ScanOp::sum; break;
-      case Monoid::prod: kind_ = host::ScanOp::prod; break;
-      case Monoid::max: kind_ = host::ScanOp::max; break;
-      case Monoid::min: kind_ = host::ScanOp::min; break;
-      default: fail(Fault::program, "sfp.scan of {}", program::monoid_name(op.monoid));
+      case Monoid::sum:
+        kind_ = host::ScanOp::sum;
+        break;
+      case Monoid::prod:
+        kind_ = host::ScanOp::prod;
+        break;
+      case Monoid::max:
+        kind_ = host::ScanOp::max;
+        break;
+      case Monoid::min:
+        kind_ = host::ScanOp::min;
+        break;
+      default:
+        fail(Fault::program, "sfp.scan of {}", program::monoid_name(op.monoid));
     }
   }
 
@@ -39,8 +49,8 @@ class ScanExec final : public StepExec {
       if (!to.single[d])
         value.set_size(d, value_.sized_by_operands(d) ? std::min(value.sizes()[d], to.size[d]) : to.size[d]);
       else if (value.sizes()[d] > 1)
-        fail(Fault::program, "result {} of a scan has size 1 along dimension {}, the value {}",
-             to_.info().source->name, d, value.sizes()[d]);
+        fail(Fault::program, "result {} of a scan has size 1 along dimension {}, the value {}", to_.info().source->name,
+             d, value.sizes()[d]);
     if (core.run->checker && carry_.present()) core.run->checker->read(core, carry);
     value.start();
     if (value.empty()) return;
@@ -55,9 +65,9 @@ class ScanExec final : public StepExec {
       // A carry holds one value per row, as a column or in one row.
       std::byte* at = nullptr;
       if (carry_.present())
-        at = carry.last_size() == 1 ? carry.row(r)
-                                    : carry.row(r / carry.last_size()) +
-                                          r % carry.last_size() * base::format_bytes(carry.format);
+        at = carry.last_size() == 1
+                 ? carry.row(r)
+                 : carry.row(r / carry.last_size()) + r % carry.last_size() * base::format_bytes(carry.format);
       float f = 0;
       int32_t i = 0;
       if (at && real_) load_f32(at, carry.format, 1, &f, 1);
@@ -93,10 +103,17 @@ class ScanExec final : public StepExec {
   void neutral(float& f, int32_t& i) const {
     constexpr float inf = __builtin_inff();
     switch (op_.monoid) {
-      case Monoid::prod: f = 1, i = 1; break;
-      case Monoid::max: f = -inf, i = INT32_MIN; break;
-      case Monoid::min: f = inf, i = INT32_MAX; break;
-      default: break;
+      case Monoid::prod:
+        f = 1, i = 1;
+        break;
+      case Monoid::max:
+        f = -inf, i = INT32_MIN;
+        break;
+      case Monoid::min:
+        f = inf, i = INT32_MAX;
+        break;
+      default:
+        break;
     }
   }
   static std::byte* row_of(const VectorProgram::Run& run, const View& to, int64_t row) {

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "card/checker.h"
-#include "card/elements.h"
 #include "card/core.h"
+#include "card/elements.h"
 
 namespace spyre::card {
 
@@ -33,7 +33,8 @@ class SortExec final : public StepExec {
   SortExec(const program::Sort& op, const StepContext& context)
       : op_(op), values_(op.values, context.buffers, context.vars), from_(op.from, context.buffers, context.vars) {
     if (op.indices.buffer != program::none) indices_ = Operand(op.indices, context.buffers, context.vars);
-    if (op.from_indices.buffer != program::none) from_indices_ = Operand(op.from_indices, context.buffers, context.vars);
+    if (op.from_indices.buffer != program::none)
+      from_indices_ = Operand(op.from_indices, context.buffers, context.vars);
     if (values_.info().format != from_.info().format)
       fail(Fault::program, "a sort from {} to {}", base::format_name(from_.info().format),
            base::format_name(values_.info().format));
@@ -43,8 +44,7 @@ class SortExec final : public StepExec {
              base::format_name(o->info().format));
     for (const Operand* o : {&values_, &indices_, &from_, &from_indices_})
       if (o->present() && o->ref().transposed) fail(Fault::program, "a sort of a transposed buffer");
-    if (op.kind == program::Sort::Kind::topk && !indices_.present())
-      fail(Fault::program, "sfp.topk without indices");
+    if (op.kind == program::Sort::Kind::topk && !indices_.present()) fail(Fault::program, "sfp.topk without indices");
   }
 
   void run(Core& core) const override {
@@ -56,8 +56,7 @@ class SortExec final : public StepExec {
     const int64_t rows = std::min(values.rows(), from.rows()), n = from.last_size();
     const int64_t k = topk ? values.last_size() : n;
     if (rows == 0 || n == 0) return;
-    if (!topk && values.last_size() < n)
-      fail(Fault::program, "a sort of {} values into {}", n, values.last_size());
+    if (!topk && values.last_size() < n) fail(Fault::program, "a sort of {} values into {}", n, values.last_size());
     if ((indices_.present() && (indices.rows() < rows || indices.last_size() < k)) ||
         (from_indices_.present() && (from_indices.rows() < rows || from_indices.last_size() < n)))
       fail(Fault::program, "indices of a sort are fewer than its values");

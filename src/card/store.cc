@@ -77,9 +77,15 @@ class StoreExec final : public StepExec {
     std::byte* memory = core.run->symbol_base[access_.formal()];
     const std::byte* tile = from.data + offset * map.element_bytes();
     switch (map.element_bytes()) {
-      case 1: copy_box<uint8_t>(map, box, memory, tile); break;
-      case 2: copy_box<uint16_t>(map, box, memory, tile); break;
-      default: copy_box<uint32_t>(map, box, memory, tile); break;
+      case 1:
+        copy_box<uint8_t>(map, box, memory, tile);
+        break;
+      case 2:
+        copy_box<uint16_t>(map, box, memory, tile);
+        break;
+      default:
+        copy_box<uint32_t>(map, box, memory, tile);
+        break;
     }
   }
 

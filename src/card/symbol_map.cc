@@ -11,8 +11,8 @@ namespace {
 /// Tables are kept for dimensions up to this many indices; longer ones compute.
 constexpr int64_t table_limit = int64_t{1} << 18;
 
-/// True when ((x + y) div d) = (x div d) + (y div d) for multiples x of s and 0 <= y < s; s becomes the unit afterwards (0:
-/// y contributes nothing any more).
+/// True when ((x + y) div d) = (x div d) + (y div d) for multiples x of s and 0 <= y < s; s becomes the unit afterwards
+/// (0: y contributes nothing any more).
 bool divide(int64_t& s, int64_t d) {
   if (s == 0 || s % d == 0) {
     s /= d;

@@ -1,7 +1,8 @@
 // SymbolMap: from indices of a symbol's view to elements of its allocation, fast enough to be asked for every stick.
 //
-// When the view's dimensions contribute to the device address independently of each other (nearly always), the element is a
-// sum of one number per dimension; that is proved from strides and digits, not tried. Otherwise layout::Access makes runs.
+// When the view's dimensions contribute to the device address independently of each other (nearly always), the element
+// is a sum of one number per dimension; that is proved from strides and digits, not tried. Otherwise layout::Access
+// makes runs.
 #pragma once
 
 #include <algorithm>
@@ -31,17 +32,17 @@ class SymbolMap {
   int64_t run(int64_t i) const { return runs_.empty() ? slow_run(i) : runs_[i]; }
   /// Separable only: device elements from any index of dimension d to the next, or -1 when that varies.
   int64_t even_step(int d) const { return even_step_[d]; }
-  /// Separable only: device elements from one stick of the last dimension to the next when every stick of it is full but for
-  /// the last one and index 0 is a stick's lane 0; else -1.
+  /// Separable only: device elements from one stick of the last dimension to the next when every stick of it is full
+  /// but for the last one and index 0 is a stick's lane 0; else -1.
   int64_t stick_step() const { return stick_step_; }
   /// Lanes of padding that follow the last index of the last dimension in its stick.
   int64_t pad_after_last() const { return pad_; }
   /// Lanes of padding right after storage element o, up to the end of its stick.
   int64_t padding_after(int64_t o) const;
 
-  /// Calls fn(tile_offset, device_element, count, last) for runs of the box that lie in the view: `count` elements that are
-  /// neighbours in memory and `tile step` apart in the tile; last = the run ends at the view's last index of its last
-  /// dimension. tile_offset counts elements from the tile's start.
+  /// Calls fn(tile_offset, device_element, count, last) for runs of the box that lie in the view: `count` elements that
+  /// are neighbours in memory and `tile step` apart in the tile; last = the run ends at the view's last index of its
+  /// last dimension. tile_offset counts elements from the tile's start.
   template <typename Fn>
   void walk(const MemBox& box, Fn&& fn) const;
 

@@ -6,8 +6,8 @@
 
 namespace spyre::card {
 
-/// Describes the tile over device memory and returns true when it is two-dimensional (or one row), its sticks lie evenly and
-/// nothing of it needs filling.
+/// Describes the tile over device memory and returns true when it is two-dimensional (or one row), its sticks lie
+/// evenly and nothing of it needs filling.
 bool tile_in_memory(const LazyTile& lazy, host::Tile& tile);
 
 }  // namespace spyre::card

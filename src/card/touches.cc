@@ -26,8 +26,7 @@ struct Collector {
 
   void operator()(const program::Load& s) {
     bool skips = false;
-    for (const auto& e : s.from.entries)
-      skips = skips || e.kind == program::Entry::Kind::indexed;
+    for (const auto& e : s.from.entries) skips = skips || e.kind == program::Entry::Kind::indexed;
     entries(s.from);
     add(s.to, skips, true);
   }

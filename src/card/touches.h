@@ -1,4 +1,5 @@
-// Touches: which parts of which buffers a step reads and writes; what orders steps (docs/tile_program.md section 4, rule D).
+// Touches: which parts of which buffers a step reads and writes; what orders steps (docs/tile_program.md section 4,
+// rule D).
 #pragma once
 
 #include <vector>

@@ -70,7 +70,8 @@ class VectorExec final : public StepExec {
     return context.buffers.at(op.to[0].buffer).rank;
   }
 
-  static void store(const VectorProgram::Run& run, int k, const View& to, int64_t r, int64_t nr, int64_t c, int64_t nc) {
+  static void store(const VectorProgram::Run& run, int k, const View& to, int64_t r, int64_t nr, int64_t c,
+                    int64_t nc) {
     Scratch& scratch = Scratch::mine();
     const void* lanes = run.lanes(k, scratch.get<float>(Scratch::outputs, nr * nc), nr, nc);
     const Reg type = run.value(k).type;

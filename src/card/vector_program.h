@@ -1,8 +1,8 @@
 // VectorProgram: sfp expressions as register programs that run strip by strip (docs/host_speed.md, decision 6).
 //
 // The box of a step is rows (all dimensions but the last) of columns. A strip is some rows x some columns, about 1,024
-// lanes. Each value belongs to one of three classes and is computed only as often as it changes: once a run, once a row, or
-// for every lane.
+// lanes. Each value belongs to one of three classes and is computed only as often as it changes: once a run, once a
+// row, or for every lane.
 #pragma once
 
 #include <vector>
@@ -29,9 +29,9 @@ class VectorProgram {
   /// registers.
   class Run {
    public:
-    /// Resolves operands; the box gets the smallest size of those that are not 1 by their text (1 where there are none).
-    /// `results`: what will be written while strips run. The verifier sees to it that operands in the same buffers are at the
-    /// same lanes.
+    /// Resolves operands; the box gets the smallest size of those that are not 1 by their text (1 where there are
+    /// none). `results`: what will be written while strips run. The verifier sees to it that operands in the same
+    /// buffers are at the same lanes.
     Run(const VectorProgram& program, Core& core, const std::vector<View>& results);
     const std::array<int64_t, max_rank>& sizes() const { return sizes_; }
     /// Shrinks or sets a dimension of the box; before start().
@@ -46,7 +46,8 @@ class VectorProgram {
     /// Computes rows r..r+nr-1, columns c..c+nc-1; nr > 1 only with all columns.
     void strip(int64_t r, int64_t nr, int64_t c, int64_t nc);
     Value value(int root) const;
-    /// The value of a root as nr x nc lanes (a `once` or `row` value is spread into `to`; else its own place is returned).
+    /// The value of a root as nr x nc lanes (a `once` or `row` value is spread into `to`; else its own place is
+    /// returned).
     const void* lanes(int root, void* to, int64_t nr, int64_t nc) const;
 
    private:
@@ -74,8 +75,8 @@ class VectorProgram {
     bool direct_ = true;
     int64_t rows_ = 1, cols_ = 1, strip_rows_ = 1, strip_cols_ = 1;
     std::byte* registers_ = nullptr;
-    std::vector<const void*> data_;    // per node
-    std::vector<void*> spread_;        // per node: its row values spread over lanes in this strip, or null
+    std::vector<const void*> data_;  // per node
+    std::vector<void*> spread_;      // per node: its row values spread over lanes in this strip, or null
   };
 
   int rank() const { return rank_; }
@@ -84,8 +85,29 @@ class VectorProgram {
 
  private:
   enum class Kind : uint8_t {
-    load, constant, integer, scalar, iota, f1, f2, fcmp, fma, is_nan, i1, i2, icmp, select, mask_not, mask_and, mask_or,
-    cast_fi, cast_if, cast_mf, cast_mi, copy, philox
+    load,
+    constant,
+    integer,
+    scalar,
+    iota,
+    f1,
+    f2,
+    fcmp,
+    fma,
+    is_nan,
+    i1,
+    i2,
+    icmp,
+    select,
+    mask_not,
+    mask_and,
+    mask_or,
+    cast_fi,
+    cast_if,
+    cast_mf,
+    cast_mi,
+    copy,
+    philox
   };
   struct Node {
     const program::VecExpr* expr = nullptr;
@@ -94,11 +116,11 @@ class VectorProgram {
     Class cls = Class::once;
     int args[3] = {-1, -1, -1};
     int count = 0;
-    int op = 0;        // index into the kernel tables
-    int source = -1;   // load
-    int dim = 0;       // iota: box dimension
-    Expr value;        // integer
-    int reg = -1;      // register number
+    int op = 0;       // index into the kernel tables
+    int source = -1;  // load
+    int dim = 0;      // iota: box dimension
+    Expr value;       // integer
+    int reg = -1;     // register number
     int spread_reg = -1;
   };
   int add(const program::VecExpr& e, const StepContext& context);

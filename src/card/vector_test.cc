@@ -8,9 +8,14 @@ namespace {
 std::string elementwise(const std::string& expr, const std::string& type = "f32", const std::string& out = "f32") {
   return one_kernel({"x: in " + type + " [5,77]", "z: in " + type + " [5,77]", "y: out " + out + " [5,77]"}, "c:3",
                     "core r in 0..5 by 2 on c\n"
-                    "buf a " + type + "[2,77] x1\n ld a = x[r, 0..77]\n"
-                    "buf b " + type + "[2,77] x1\n ld b = z[r, 0..77]\n"
-                    "buf o " + out + "[2,77] x1\n sfp o = " + expr + " @loc(0)\n st y[r, 0..77] = o");
+                    "buf a " +
+                        type +
+                        "[2,77] x1\n ld a = x[r, 0..77]\n"
+                        "buf b " +
+                        type +
+                        "[2,77] x1\n ld b = z[r, 0..77]\n"
+                        "buf o " +
+                        out + "[2,77] x1\n sfp o = " + expr + " @loc(0)\n st y[r, 0..77] = o");
 }
 
 struct RealCase {
@@ -78,13 +83,16 @@ struct IntCase {
 const IntCase int_cases[] = {
     {"a + b", [](int64_t x, int64_t z) { return x + z; }},
     {"a - b", [](int64_t x, int64_t z) { return x - z; }},
-    {"a * b", [](int64_t x, int64_t z) { return static_cast<int64_t>(static_cast<int32_t>(static_cast<uint32_t>(x * z))); }},
+    {"a * b",
+     [](int64_t x, int64_t z) { return static_cast<int64_t>(static_cast<int32_t>(static_cast<uint32_t>(x * z))); }},
     {"a / (b or 1)", [](int64_t x, int64_t z) { return x / (z | 1); }},
-    {"a div (b or 1)", [](int64_t x, int64_t z) {
+    {"a div (b or 1)",
+     [](int64_t x, int64_t z) {
        const int64_t d = z | 1;
        return x / d - (x % d != 0 && (x % d < 0) != (d < 0) ? 1 : 0);
      }},
-    {"a mod (b or 1)", [](int64_t x, int64_t z) {
+    {"a mod (b or 1)",
+     [](int64_t x, int64_t z) {
        const int64_t d = z | 1, r = x % d;
        return r != 0 && (r < 0) != (d < 0) ? r + d : r;
      }},
@@ -121,7 +129,8 @@ TEST(Vector, StoresRoundToTheFormatAndOverflowToInfinity) {
   EXPECT_EQ(y[1], -INFINITY);
   EXPECT_TRUE(std::isnan(y[2]));
   for (int64_t i = 3; i < 5 * 77; ++i)
-    ASSERT_EQ(y[i], base::dl16_to_f32(base::f32_to_dl16(static_cast<float>(x[i]) * static_cast<float>(z[i]), base::Overflow::infinity)));
+    ASSERT_EQ(y[i], base::dl16_to_f32(base::f32_to_dl16(static_cast<float>(x[i]) * static_cast<float>(z[i]),
+                                                        base::Overflow::infinity)));
 }
 
 TEST(Vector, NarrowIntegersWrapOnStore) {
@@ -133,7 +142,8 @@ TEST(Vector, NarrowIntegersWrapOnStore) {
     const auto y = m.get("y");
     for (int64_t i = 0; i < 5 * 77; ++i) {
       const auto v = static_cast<int32_t>(x[i]) + 5;
-      ASSERT_EQ(y[i], out[1] == '8' ? static_cast<double>(static_cast<int8_t>(v)) : static_cast<double>(static_cast<int16_t>(v)));
+      ASSERT_EQ(y[i], out[1] == '8' ? static_cast<double>(static_cast<int8_t>(v))
+                                    : static_cast<double>(static_cast<int16_t>(v)));
     }
   }
 }
@@ -142,13 +152,21 @@ TEST(Vector, RowsColumnsAndSinglesBroadcast) {
   // Wide rows run one at a time, narrow ones several to a strip: both ways of spreading a value.
   for (int cols : {70, 1500}) {
     const std::string w = std::to_string(cols);
-    Machine m(one_kernel({"x: in dl16 [9," + w + "]", "row: in dl16 [" + w + "]", "col: in f32 [9,1]", "y: out f32 [9," + w + "]"}, "c:1",
-                         "buf a dl16[9," + w + "] x1\n ld a = x[0..9, 0.." + w + "]\n"
-                         "buf r dl16[1," + w + "] x1\n ld r = row[0.." + w + "]\n"
-                         "buf k f32[9,1] x1\n ld k = col[0..9, 0..1]\n"
-                         "buf o f32[9," + w + "] x1\n"
-                         "sfp o = (a - k) * exp(k + s) + r * (k < 0 ? 1 : 2)\n st y[0..9, 0.." + w + "] = o",
-                         {"s: f32 in -1..1"}));
+    Machine m(one_kernel(
+        {"x: in dl16 [9," + w + "]", "row: in dl16 [" + w + "]", "col: in f32 [9,1]", "y: out f32 [9," + w + "]"},
+        "c:1",
+        "buf a dl16[9," + w + "] x1\n ld a = x[0..9, 0.." + w +
+            "]\n"
+            "buf r dl16[1," +
+            w + "] x1\n ld r = row[0.." + w +
+            "]\n"
+            "buf k f32[9,1] x1\n ld k = col[0..9, 0..1]\n"
+            "buf o f32[9," +
+            w +
+            "] x1\n"
+            "sfp o = (a - k) * exp(k + s) + r * (k < 0 ? 1 : 2)\n st y[0..9, 0.." +
+            w + "] = o",
+        {"s: f32 in -1..1"}));
     const auto x = m.set("x", noise(1)), r = m.set("row", noise(2)), k = m.set("col", noise(3));
     m.scalar("s", 0.25);
     m.run_every_way();
@@ -161,11 +179,13 @@ TEST(Vector, RowsColumnsAndSinglesBroadcast) {
 }
 
 TEST(Vector, ThreeDimensionsBroadcastAndReduceOverTheMiddle) {
-  Machine m(one_kernel({"x: in f32 [3,5,70]", "p: in f32 [3,1,70]", "q: in f32 [1,5,1]", "y: out f32 [3,5,70]", "s: out f32 [3,1,70]"}, "c:1",
-                       "buf a f32[3,5,70] x1\n ld a = x[0..3, 0..5, 0..70]\n buf b f32[3,1,70] x1\n ld b = p[0..3, 0..1, 0..70]\n"
-                       "buf e f32[1,5,1] x1\n ld e = q[0..1, 0..5, 0..1]\n buf o f32[3,5,70] x1\n"
-                       "sfp o = a * b + e + f32(iota0 * 1000 + iota1 * 100 + iota2)\n st y[0..3, 0..5, 0..70] = o\n"
-                       "buf t f32[3,1,70] x1\n sfp.red t = max(o - e over 1)\n st s[0..3, 0..1, 0..70] = t"));
+  Machine m(one_kernel(
+      {"x: in f32 [3,5,70]", "p: in f32 [3,1,70]", "q: in f32 [1,5,1]", "y: out f32 [3,5,70]", "s: out f32 [3,1,70]"},
+      "c:1",
+      "buf a f32[3,5,70] x1\n ld a = x[0..3, 0..5, 0..70]\n buf b f32[3,1,70] x1\n ld b = p[0..3, 0..1, 0..70]\n"
+      "buf e f32[1,5,1] x1\n ld e = q[0..1, 0..5, 0..1]\n buf o f32[3,5,70] x1\n"
+      "sfp o = a * b + e + f32(iota0 * 1000 + iota1 * 100 + iota2)\n st y[0..3, 0..5, 0..70] = o\n"
+      "buf t f32[3,1,70] x1\n sfp.red t = max(o - e over 1)\n st s[0..3, 0..1, 0..70] = t"));
   const auto x = m.set("x", noise(1)), p = m.set("p", noise(2)), q = m.set("q", noise(3));
   m.run_every_way();
   const auto y = m.get("y"), s = m.get("s");
@@ -195,8 +215,9 @@ TEST(Vector, PhiloxDependsOnSeedOffsetAndIndexOnly) {
   auto make = [](int tile) {
     const std::string t = std::to_string(tile);
     return one_kernel({"y: out i32 [4,64]"}, "c:1",
-                      "for r in 0..4 by " + t + " {\n buf o i32[" + t + ",64] x2\n"
-                      "sfp o = philox(seed, 3, int(64*r.start) + iota0 * 64 + iota1, 2)\n st y[r, 0..64] = o }",
+                      "for r in 0..4 by " + t + " {\n buf o i32[" + t +
+                          ",64] x2\n"
+                          "sfp o = philox(seed, 3, int(64*r.start) + iota0 * 64 + iota1, 2)\n st y[r, 0..64] = o }",
                       {"seed: i32 in 0..1000"});
   };
   Machine a(make(1)), b(make(3));

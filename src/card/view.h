@@ -1,4 +1,5 @@
-// View: where the elements of a buffer operand lie in a core's LX. Operand: a buffer operand made ready to become a View.
+// View: where the elements of a buffer operand lie in a core's LX. Operand: a buffer operand made ready to become a
+// View.
 #pragma once
 
 #include <array>
@@ -24,7 +25,7 @@ struct View {
   int rank = 0;
   Id buffer = program::none;
   std::array<int64_t, max_rank> size{}, stride{};  ///< elements; the last stride is 1 unless transposed
-  std::array<bool, max_rank> single{};             ///< size 1 by its text, hence broadcasts; a trip clipped to 1 does not
+  std::array<bool, max_rank> single{};  ///< size 1 by its text, hence broadcasts; a trip clipped to 1 does not
 
   int64_t numel() const {
     int64_t n = 1;
@@ -83,7 +84,8 @@ class Operand {
   bool follows_range(int d) const { return !dims_.empty() && dims_[d].range; }
   /// Box under the core's variables, of the core's current instance. Throws Error(program) when it leaves the buffer.
   View view(const Core& core) const;
-  /// Same, without touching a lazily loaded tile (no data pointer is needed, or the caller looks for the lazy tile itself).
+  /// Same, without touching a lazily loaded tile (no data pointer is needed, or the caller looks for the lazy tile
+  /// itself).
   View shape(const Core& core) const;
   const program::BufRef& ref() const { return *ref_; }
   /// First position and number of positions along dimension d of the buffer.
