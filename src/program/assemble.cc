@@ -263,8 +263,8 @@ void Assembler::call() {
       if (c.symbols.size() > k.formals.size()) break;
       const Symbol& have = program_.symbols[c.symbols.back()];
       const Symbol& want = k.formals[c.symbols.size() - 1];
-      if (have.format != want.format || have.view != want.view || have.geometry != want.geometry) {
-        fail_at(actual, "symbol {} differs from formal {} of {} in format, view or geometry: {} against {}", have.name,
+      if (have.format != want.format || have.geometry != want.geometry) {
+        fail_at(actual, "symbol {} differs from formal {} of {} in format or geometry: {} against {}", have.name,
                 want.name, k.name, symbol_text(have), symbol_text(want));
       }
     } while (accept(","));

@@ -44,6 +44,11 @@ BufDim position_of(Id range, const Kernel& kernel, std::span<const Id> declared_
 
 bool may_be_empty(const Range& range) { return range.is_core || range.uniform; }
 
+int64_t trips_of(const Range& range, const Kernel& kernel, int64_t length) {
+  if (range.uniform && range.parent != none) length = std::max(length, kernel.ranges[range.parent].by);
+  return length <= 0 ? 0 : length / range.by + (length % range.by != 0 ? 1 : 0);
+}
+
 namespace {
 
 void collect_starts(const IntExpr& expr, std::vector<Id>& out) {

@@ -251,8 +251,8 @@ void check_structure(const Program& program) {
       }
       const Symbol& have = program.symbols[c.symbols[i]];
       const Symbol& want = k.formals[i];
-      if (have.format != want.format || have.view != want.view || have.geometry != want.geometry) {
-        fail(Fault::program, "call of {}: symbol {} and formal {} differ in format, view or geometry", k.name,
+      if (have.format != want.format || have.geometry != want.geometry) {
+        fail(Fault::program, "call of {}: symbol {} and formal {} differ in format or geometry", k.name,
              have.name, want.name);
       }
     }

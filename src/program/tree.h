@@ -341,7 +341,7 @@ struct Kernel {
 
 struct Call {
   Id kernel = none;
-  std::vector<Id> symbols;  ///< per formal, a Program symbol of equal format, view and geometry
+  std::vector<Id> symbols;  ///< per formal, a Program symbol of equal format and geometry; the view is the formal's
   std::vector<Id> scalars;  ///< per kernel scalar, a Program scalar
   Id loc = none;
   bool operator==(const Call&) const = default;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "program/conventions.h"
+
 namespace spyre::program::verifier {
 
 using Op = IntExpr::Op;
@@ -138,8 +140,7 @@ void Context::leaf_values(Id id, LeafValues& v) const {
     v.size[id] = {std::clamp<int64_t>(first_room, 0, r.by), std::clamp<int64_t>(last_room, 0, r.by)};
     return;
   }
-  int64_t trips = ceil_div(std::max<int64_t>(0, length.hi), r.by);
-  if (r.uniform && r.parent != none) trips = std::max(trips, ceil_div(kernel.ranges[r.parent].by, r.by));
+  const int64_t trips = trips_of(r, kernel, length.hi);
   const int64_t last = std::max<int64_t>(0, trips - 1);
   v.trip[id] = {0, last};
   v.start[id] = lo + by * v.trip[id];
@@ -184,15 +185,12 @@ void Context::declare_range(Id id) {
     leaf_values(id, leaves);
     const Interval length = bounds(f.hi.minus(f.lo));
     if (!r.is_core) {
-      f.max_trips = ceil_div(std::max<int64_t>(0, length.hi), r.by);
-      f.min_trips = ceil_div(std::max<int64_t>(0, length.lo), r.by);
-      if (r.uniform) {
+      f.max_trips = trips_of(r, kernel, length.hi);
+      f.min_trips = trips_of(r, kernel, length.lo);
+      if (r.uniform && r.parent == none) {
         DimMask length_dims = 0;
         for (const auto& t : f.hi.minus(f.lo).terms) length_dims |= dims_of(t.atom);
-        if (r.parent != none)
-          f.max_trips = std::max(f.max_trips, ceil_div(kernel.ranges[r.parent].by, r.by)),
-          f.min_trips = std::max<int64_t>(1, f.min_trips);
-        else if (length_dims != 0)
+        if (length_dims != 0)
           fail("uniform loop {} has a length that differs between cores and divides no range: its trips are not known",
                range_name(id));
       }

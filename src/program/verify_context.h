@@ -19,7 +19,6 @@ namespace spyre::program::verifier {
 /// Grid dimensions as bits.
 using DimMask = uint32_t;
 constexpr int grid_dim_limit = 16;
-constexpr int rank_limit = 8;
 
 /// A range of a kernel once its statement has been met.
 struct RangeFacts {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "program/limits.h"
 #include "program/verify_context.h"
 
 namespace spyre::program::verifier {
@@ -60,8 +61,8 @@ class Walk {
     if (buffer_declared_[id]) c_.fail("buffer {} is declared twice", b.name);
     buffer_declared_[id] = true;
     if (static_cast<int>(b.format) >= base::format_count) c_.fail("buffer {} has an unknown format", b.name);
-    if (b.shape.empty() || b.shape.size() > static_cast<size_t>(rank_limit))
-      c_.fail("buffer {} has {} dimensions; 1 to {} are allowed", b.name, b.shape.size(), rank_limit);
+    if (b.shape.empty() || b.shape.size() > static_cast<size_t>(limits::buffer_rank))
+      c_.fail("buffer {} has {} dimensions; 1 to {} are allowed", b.name, b.shape.size(), limits::buffer_rank);
     int64_t bytes = base::format_bytes(b.format);
     for (size_t d = 0; d < b.shape.size(); ++d) {
       if (b.shape[d] < 1) c_.fail("buffer {} has size {} in dimension {}", b.name, b.shape[d], d);

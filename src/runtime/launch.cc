@@ -40,8 +40,9 @@ struct Correction {
 // What a launch needs to know of a symbol, found once.
 struct SymbolFacts {
   bool temp = false, written = false;
-  int64_t first = 0, last = 0;  // device bytes that the view reaches, relative to the allocation
+  int64_t first = 0, last = 0;  // device bytes that its views reach, in any call, relative to the allocation
   int64_t device_bytes = 0;     // of the whole geometry
+  std::vector<layout::HostView> written_views;  // through which calls write it
 };
 
 struct Bound {
@@ -106,13 +107,29 @@ std::shared_ptr<LoadedProgram> LoadedProgram::load(Device& device, std::shared_p
       fail(Fault::program, "symbol {} is {} but its geometry is {}", s.name, base::format_name(s.format),
            base::format_name(s.geometry.format));
     const int width = base::format_bytes(s.format);
-    const layout::Access access(s.view, s.geometry);  // checks that the view is inside
-    const auto [first, last] = access.device_extent(layout::Box::whole(s.view));
-    facts.first = first * width;
-    facts.last = last * width;
+    const auto reach = [&](const layout::HostView& view) {
+      const layout::Access access(view, s.geometry);  // checks that the view is inside
+      const auto [first, last] = access.device_extent(layout::Box::whole(view));
+      if (first == last) return;
+      const bool none = facts.first == facts.last;
+      facts.first = none ? first * width : std::min(facts.first, first * width);
+      facts.last = none ? last * width : std::max(facts.last, last * width);
+    };
+    reach(s.view);
+    // A kernel's formal has a view of its own, which may reach further than the symbol's.
+    for (const program::Call& call : program.calls)
+      for (size_t f = 0; f < call.symbols.size(); ++f) {
+        if (call.symbols[f] != static_cast<Id>(i)) continue;
+        const program::Symbol& formal = program.kernels[static_cast<size_t>(call.kernel)].formals[f];
+        const bool writes = formal.direction != Direction::in;
+        auto& views = facts.written_views;
+        if (writes && std::find(views.begin(), views.end(), formal.view) != views.end()) continue;
+        if (formal.view != s.view) reach(formal.view);
+        if (writes) views.push_back(formal.view);
+      }
     facts.device_bytes = s.geometry.device_bytes();
     bytes += facts.last - facts.first;
-    m.facts.push_back(facts);
+    m.facts.push_back(std::move(facts));
     m.names.emplace(s.name, static_cast<Id>(i));
   }
   m.name =
@@ -245,13 +262,15 @@ int64_t LoadedProgram::Impl::run(const Stream& stream, const Correction& correct
     host_ns.store((host_ns.load(std::memory_order_relaxed) + took) / 2, std::memory_order_relaxed);
     for (const Staged& s : staged) {
       if (!facts[s.symbol].written) continue;
-      Side from;  // element by element: the bytes between them may belong to the other symbol
-      from.access.emplace(symbol(s.symbol).view, symbol(s.symbol).geometry);
-      from.base = s.copy;
-      from.format = symbol(s.symbol).format;
-      Side to = from;
-      to.base = s.real;
-      transfer(from, to);
+      for (const layout::HostView& view : facts[s.symbol].written_views) {
+        Side from;  // element by element: the bytes between them may belong to the other symbol
+        from.access.emplace(view, symbol(s.symbol).geometry);
+        from.base = s.copy;
+        from.format = symbol(s.symbol).format;
+        Side to = from;
+        to.base = s.real;
+        transfer(from, to);
+      }
     }
   }
   const timing::Timeline& timeline = executable->timeline(correction.scalars);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "program/conventions.h"
+
 namespace spyre::timing {
 
 using program::none;
@@ -75,22 +77,7 @@ bool KernelModel::slice(Id range, int core, int64_t& start, int64_t& size) const
 
 int64_t KernelModel::trips(const LoopModel& loop, const Values& v) const {
   const program::Range& r = kernel_.ranges[loop.range];
-  int64_t extent = expressions_.value(loop.extent, v);
-  if (r.uniform) {
-    if (r.parent != none) {
-      extent = std::max(extent, kernel_.ranges[r.parent].by);
-      if (kernel_.ranges[r.parent].parent == none) {
-        extent = std::min(extent, std::max<int64_t>(expressions_.value(extents_[r.parent], v), 0));
-      }
-    } else {
-      Values other = v;
-      for (int core = 0; core < kernel_.nests[loop.nest].cores(); ++core) {
-        other.coordinate = values(loop.nest, core).coordinate;
-        extent = std::max(extent, expressions_.value(loop.extent, other));
-      }
-    }
-  }
-  return std::max<int64_t>(ceil_div(extent, r.by), 0);
+  return program::trips_of(r, kernel_, expressions_.value(loop.extent, v));
 }
 
 void KernelModel::set_inner(const LoopModel& loop, Bounds& b) const {
@@ -102,8 +89,7 @@ void KernelModel::set_inner(const LoopModel& loop, Bounds& b) const {
       b.size[range] = {std::clamp<int64_t>(extent.lo - r.by * c.hi, 0, r.by), std::clamp<int64_t>(extent.hi - r.by * c.lo, 0, r.by)};
       continue;
     }
-    const int64_t most = std::max<int64_t>(extent.hi, r.uniform && r.parent != none ? kernel_.ranges[r.parent].by : 0);
-    b.trip[range] = {0, std::max<int64_t>(ceil_div(most, r.by) - 1, 0)};
+    b.trip[range] = {0, std::max<int64_t>(program::trips_of(r, kernel_, extent.hi) - 1, 0)};
     const bool even = extent.is_point() && extent.lo > 0 && extent.lo % r.by == 0 && !r.uniform;
     b.size[range] = {even ? r.by : 0, std::clamp<int64_t>(extent.hi, 0, r.by)};
   }
