@@ -85,7 +85,8 @@ def sweep(op, dtype, limit):
         for a, b in zip(flat_got, flat_expected, strict=True):
             b = holds(b)
             loose = b.dtype in (torch.float16, torch.bfloat16)
-            kw = dict(rtol=2e-2, atol=2e-2) if loose else dict(rtol=1e-4, atol=1e-5)
+            # Each step of a composite op rounds to DL16's 9 fraction bits; samples reach +-9, their differences +-70.
+            kw = dict(rtol=2e-2, atol=0.1) if loose else dict(rtol=1e-4, atol=1e-5)
             torch.testing.assert_close(
                 a,
                 b,
