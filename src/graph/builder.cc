@@ -82,7 +82,8 @@ Ref Builder::input(std::string name, HostType type, std::vector<Size> sizes, std
   return whole(graph_, id);
 }
 
-std::vector<Ref> Builder::add(Kind kind, std::vector<HostType> types, const Loc& loc, std::vector<std::vector<Size>> strides) {
+std::vector<Ref> Builder::add(Kind kind, std::vector<HostType> types, const Loc& loc,
+                              std::vector<std::vector<Size>> strides) {
   const auto count = static_cast<size_t>(result_count(kind));
   if (types.size() != count || (!strides.empty() && strides.size() != count))
     fail(Fault::program, "a {} node of {} has {} results, not {}", kind_name(kind), loc.op, count, types.size());
@@ -93,7 +94,8 @@ std::vector<Ref> Builder::add(Kind kind, std::vector<HostType> types, const Loc&
     Value v;
     v.type = types[r];
     v.sizes = result_sizes(kind, static_cast<int>(r));
-    v.strides = strides.empty() || (strides[r].empty() && !v.sizes.empty()) ? contiguous(v.sizes) : std::move(strides[r]);
+    v.strides =
+        strides.empty() || (strides[r].empty() && !v.sizes.empty()) ? contiguous(v.sizes) : std::move(strides[r]);
     v.node = size_of(graph_.nodes);
     v.result = static_cast<int32_t>(r);
     node.results.push_back(size_of(graph_.values));
@@ -107,7 +109,8 @@ std::vector<Ref> Builder::add(Kind kind, std::vector<HostType> types, const Loc&
 }
 
 HostType Builder::type(const Ref& ref) const {
-  if (ref.value < 0 || ref.value >= size_of(graph_.values)) fail(Fault::program, "a reference names value {}", ref.value);
+  if (ref.value < 0 || ref.value >= size_of(graph_.values))
+    fail(Fault::program, "a reference names value {}", ref.value);
   return graph_.values[static_cast<size_t>(ref.value)].type;
 }
 
@@ -127,7 +130,8 @@ Map copy_of(const Ref& ref, HostType type) {
 void Builder::output(const Ref& ref) {
   const HostType t = type(ref);
   const bool own = graph_.values[static_cast<size_t>(ref.value)].node != none && ref == whole(graph_, ref.value);
-  const bool taken = std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const Ref& o) { return o.value == ref.value; });
+  const bool taken =
+      std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const Ref& o) { return o.value == ref.value; });
   graph_.outputs.push_back(own && !taken ? ref : add(copy_of(ref, t), {t}, {"clone", ""})[0]);
 }
 

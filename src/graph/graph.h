@@ -1,5 +1,6 @@
-// The tensor graph: few, closed op kinds over typed values of symbolic sizes. ATen is imported onto it (graph/import.h);
-// plan/ divides it into kernels. Views are never nodes: they fold into the strided references by which nodes read values.
+// The tensor graph: few, closed op kinds over typed values of symbolic sizes. ATen is imported onto it
+// (graph/import.h); plan/ divides it into kernels. Views are never nodes: they fold into the strided references by
+// which nodes read values.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ using program::Reg;
 using program::VecOp;
 
 /// A tensor of the graph: an input of the launch, or one result of a node. Its storage is numbered as ATen numbers it:
-/// element (i0, i1, ...) is storage element sum(stride x i). Produced values are dense (strides a permutation of contiguous).
+/// element (i0, i1, ...) is storage element sum(stride x i). Produced values are dense (strides a permutation of
+/// contiguous).
 struct Value {
   std::string name;
   HostType type = HostType::f16;
@@ -33,9 +35,9 @@ struct Value {
   int32_t result = 0;                ///< which of its results
 };
 
-/// A strided view of a value's storage, as ATen's as_strided: element (i...) is storage element offset + sum(stride x i).
-/// Strides may be 0. For an input, offset 0 is the first element of the tensor that was passed (its own storage offset is
-/// bound at the launch).
+/// A strided view of a value's storage, as ATen's as_strided: element (i...) is storage element offset + sum(stride x
+/// i). Strides may be 0. For an input, offset 0 is the first element of the tensor that was passed (its own storage
+/// offset is bound at the launch).
 struct Ref {
   Id value = none;
   std::vector<Size> sizes, strides;
@@ -54,13 +56,15 @@ struct Symbol {
   int64_t lo = 0, hi = INT64_MAX;  ///< values at which the graph may be instantiated
 };
 
-// ------------------------------------------------------------------------------------------------------- element expressions
+// ------------------------------------------------------------------------------------------------------- element
+// expressions
 
 struct Load;
 
-/// A scalar expression, evaluated once per point of a node's space. Arithmetic is VecOp's (program/tree.h): f32, i32 or predicate;
-/// values of int64 type are i32 with `trap` (leaving int32 stops the program), those of int32 wrap. Division by zero of i32 stops
-/// the program. Elements of float types are read and written as f32, of integer types as i32, of bool as pred. Leaves:
+/// A scalar expression, evaluated once per point of a node's space. Arithmetic is VecOp's (program/tree.h): f32, i32 or
+/// predicate; values of int64 type are i32 with `trap` (leaving int32 stops the program), those of int32 wrap. Division
+/// by zero of i32 stops the program. Elements of float types are read and written as f32, of integer types as i32, of
+/// bool as pred. Leaves:
 struct Expr {
   enum class Leaf : uint8_t {
     none,      ///< an operation: `op` on `args`; philox: `integer` is the word
@@ -88,19 +92,20 @@ struct Expr {
   static Expr of_size(Size size);
   static Expr of_param(Id id, bool is_float);
   static Expr iota(int32_t dim);
-  /// An operation with the type that follows from its arguments (program/vector_rules.h). Throws Error(program) when they don't fit.
+  /// An operation with the type that follows from its arguments (program/vector_rules.h). Throws Error(program) when
+  /// they don't fit.
   static Expr make(VecOp op, std::vector<Expr> args, bool trap = false);
   /// To f32 or i32, or to pred (x != 0); the expression itself when it has the type.
   static Expr cast(Expr x, Reg type, bool trap = false);
   static Expr philox(Expr seed, Expr offset, Expr index, int word);
 };
 
-/// The register type in which elements of a host type are read and written: f32, i32 or pred (bool). Throws Error(user) for
-/// float64 and complex.
+/// The register type in which elements of a host type are read and written: f32, i32 or pred (bool). Throws Error(user)
+/// for float64 and complex.
 Reg register_of(HostType type);
 
-/// How a node reads a tensor: `ref` has one dimension per dimension of the node's space (stride 0 = broadcast), plus any number
-/// of data-dependent dimensions: index x stride is added to the offset.
+/// How a node reads a tensor: `ref` has one dimension per dimension of the node's space (stride 0 = broadcast), plus
+/// any number of data-dependent dimensions: index x stride is added to the offset.
 struct Load {
   Ref ref;  ///< its sizes are those of the space
   struct Gather {
@@ -115,7 +120,8 @@ struct Load {
   bool operator==(const Load&) const = default;
 };
 
-// -------------------------------------------------------------------------------------------------------------------- nodes
+// --------------------------------------------------------------------------------------------------------------------
+// nodes
 
 /// results[r][point] = value[r](point), for every point of the space.
 struct Map {
@@ -123,9 +129,9 @@ struct Map {
   std::vector<Load> loads;
   std::vector<Expr> value;
 };
-/// A monoid over some dimensions of the space, in ascending row-major order. Results have the other dimensions, one per state of
-/// the monoid: argmax, argmin: value, index (row-major over the reduced dimensions, i32); welford: mean, m2, count; logsumexp:
-/// max, sum; others one.
+/// A monoid over some dimensions of the space, in ascending row-major order. Results have the other dimensions, one per
+/// state of the monoid: argmax, argmin: value, index (row-major over the reduced dimensions, i32); welford: mean, m2,
+/// count; logsumexp: max, sum; others one.
 struct Reduce {
   std::vector<Size> space;
   std::vector<int32_t> dims;  ///< ascending
@@ -134,24 +140,25 @@ struct Reduce {
   std::vector<Load> loads;
   Expr value;
 };
-/// Sum over the k dimensions of a x b, in f32 (i32 for integers: wraps, but stops the program when the result is int64). Convolution: windows are overlapping references.
+/// Sum over the k dimensions of a x b, in f32 (i32 for integers: wraps, but stops the program when the result is
+/// int64). Convolution: windows are overlapping references.
 struct Contract {
   enum class Role : uint8_t { batch, m, n, k };
   std::vector<Size> space;
   std::vector<Role> roles;  ///< per dimension; results have the others than k, in order
   Load a, b;                ///< a's strides are 0 along n, b's along m
 };
-/// softmax(scale q k^T + mask) v per (batch, head). Grouped heads: q has G x as many as k, head h reads head h / G of k and v. A fully
-/// masked row gives 0. The result is [B, H, Sq, Dv].
+/// softmax(scale q k^T + mask) v per (batch, head). Grouped heads: q has G x as many as k, head h reads head h / G of k
+/// and v. A fully masked row gives 0. The result is [B, H, Sq, Dv].
 struct Attention {
-  Ref q, k, v;              ///< [B, H, Sq, D], [B, Hk, Sk, D], [B, Hk, Sk, Dv]
-  std::optional<Ref> mask;  ///< [B, H, Sq, Sk], additive float or bool (true = keep); strides may be 0
-  bool causal = false;      ///< top-left aligned: key <= query
-  Expr scale;               ///< constant or param
+  Ref q, k, v;                  ///< [B, H, Sq, D], [B, Hk, Sk, D], [B, Hk, Sk, Dv]
+  std::optional<Ref> mask;      ///< [B, H, Sq, Sk], additive float or bool (true = keep); strides may be 0
+  bool causal = false;          ///< top-left aligned: key <= query
+  Expr scale;                   ///< constant or param
   bool with_logsumexp = false;  ///< second result f32 [B, H, Sq]; of a fully masked row -inf
 };
-/// Boxes written into a base: cat, pad, slice_scatter, cache updates at known places. Pieces do not overlap, or the last wins. Base,
-/// pieces and result have one type.
+/// Boxes written into a base: cat, pad, slice_scatter, cache updates at known places. Pieces do not overlap, or the
+/// last wins. Base, pieces and result have one type.
 struct Place {
   std::optional<Ref> base;  ///< of the result's sizes; none: `fill` everywhere
   double fill = 0;
@@ -171,13 +178,13 @@ struct Scatter {
   std::vector<Load> loads;
   Expr value;
   struct Target {
-    Expr index;  ///< i32: along this dimension of the result
+    Expr index;                           ///< i32: along this dimension of the result
     OnOutside outside = OnOutside::trap;  ///< trap or skip
   };
   std::vector<Target> targets;  ///< one per dimension of the base (iota for the ones that aren't data-dependent)
 };
-/// Inclusive scan along one dimension. Results have the space's sizes, one per state of the monoid: argmax/argmin give value and
-/// index (cummax, cummin: of equals the last, as torch does), logsumexp max and sum.
+/// Inclusive scan along one dimension. Results have the space's sizes, one per state of the monoid: argmax/argmin give
+/// value and index (cummax, cummin: of equals the last, as torch does), logsumexp max and sum.
 struct Scan {
   std::vector<Size> space;
   int32_t dim = 0;
@@ -211,7 +218,8 @@ struct Graph {
   std::vector<Id> inputs;    ///< value ids, in the order of the launch's tensors
   std::vector<Ref> outputs;  ///< what the launch returns: whole results of nodes, each once, in the order asked for
   struct Mutation {
-    Id input = none;  ///< value id of an input; its elements become those of `value` after everything has read the old ones
+    Id input =
+        none;  ///< value id of an input; its elements become those of `value` after everything has read the old ones
     Ref value;
   };
   std::vector<Mutation> mutations;
@@ -231,8 +239,8 @@ std::vector<Ref*> reads(Kind& kind);
 /// "map", "reduce", ...
 std::string_view kind_name(const Kind& kind);
 
-/// Throws Error(program) naming node and op source for the first broken rule: ids, order, ranks, types of expressions, references
-/// that leave their value (checked where sizes are constant; else at instantiation), duplicate names.
+/// Throws Error(program) naming node and op source for the first broken rule: ids, order, ranks, types of expressions,
+/// references that leave their value (checked where sizes are constant; else at instantiation), duplicate names.
 void verify(const Graph& graph);
 
 /// Drops nodes whose results nobody reads, renumbering nodes and values. Inputs, params and symbols stay.
@@ -243,8 +251,8 @@ std::string print(const Graph& graph);
 /// Throws Error(program) with line and column.
 Graph parse(std::string_view text);
 
-/// The graph at these symbol values: every Size a constant. Checks symbol bounds and that every reference stays inside its value;
-/// Error(user) names node and sizes.
+/// The graph at these symbol values: every Size a constant. Checks symbol bounds and that every reference stays inside
+/// its value; Error(user) names node and sizes.
 Graph instantiate(const Graph& graph, std::span<const int64_t> symbols);
 
 /// Content hash (hex) of everything but names and locs: equal graphs have equal hashes in every process.

@@ -78,8 +78,9 @@ TEST(GraphText, ErrorsNameLineAndColumn) {
 TEST(GraphText, DamagedTextGivesAnErrorOrAGraph) {
   const std::string text = everything;
   for (size_t cut = 0; cut < text.size(); cut += 3) {
-    for (const std::string& damaged : {text.substr(0, cut), text.substr(0, cut) + text.substr(std::min(cut + 2, text.size())),
-                                       text.substr(0, cut) + "(" + text.substr(cut), text.substr(0, cut) + "9" + text.substr(cut)}) {
+    for (const std::string& damaged :
+         {text.substr(0, cut), text.substr(0, cut) + text.substr(std::min(cut + 2, text.size())),
+          text.substr(0, cut) + "(" + text.substr(cut), text.substr(0, cut) + "9" + text.substr(cut)}) {
       try {
         parse(damaged);
       } catch (const Error& e) {
@@ -119,14 +120,16 @@ TEST(GraphRules, BrokenOnesAreNamed) {
   refused(x + "v2 i64 [4:1] = map [4] loads(v1[4:1]) value(add(l0, iota(1)))", "iota(1)");
   refused(x + "v2 i64 [4:1] = map [4] loads(v1[4:1]) value(add(l0, 4000000000))", "outside int32");
   refused(x + "v2 f16 [4:1] = map [4] loads(v1[4:1], v0[4:8] gather(l1, 8, 1, trap)) value(l1)", "l1");
-  refused(x + "v2 f16 [4:1] = map [4] loads(v1[4:1], v0[4:8] gather(l0, 9, 1, trap)) value(l1)", "reads elements 0 to 32");
+  refused(x + "v2 f16 [4:1] = map [4] loads(v1[4:1], v0[4:8] gather(l0, 9, 1, trap)) value(l1)",
+          "reads elements 0 to 32");
   refused(x + "v2 f16 [] = reduce sum [4, 8] over(1, 0) loads(v0[4:8, 8:1]) value(l0)", "ascending");
   refused(x + "v2 f16 [] = reduce any [4, 8] over(0, 1) loads(v0[4:8, 8:1]) value(l0)", "any of f32");
   refused(x + "v2 f16 [8:1] = reduce sum! [4, 8] over(0) loads(v0[4:8, 8:1]) value(l0)", "trap");
   refused(x + "v2 f16 [4:4, 4:1] = contract [4:m, 4:n, 4:k] a(v0[4:8, 4:1, 4:1]) b(v0[4:0, 4:8, 4:1])", "which is n");
   refused(x + "v2 f16 [4:1] = contract [4:m, 8:k] a(v0[4:8, 8:1]) b(v1[4:0, 8:0])", "both floats");
   refused(x + "v2 f16 [4:8, 8:1] = place [4, 8] fill(0.0) piece(v0[4:8, 8:1] at [1:1, 0:1])", "lands at 1 to 4");
-  refused(x + "v2 f16 [4:8, 8:1] = scatter add [4, 8] base(v0[4:8, 8:1]) loads() value(1.0) target(iota(0), trap)", "1 targets for 2");
+  refused(x + "v2 f16 [4:8, 8:1] = scatter add [4, 8] base(v0[4:8, 8:1]) loads() value(1.0) target(iota(0), trap)",
+          "1 targets for 2");
   refused(x + "v2 f16 [4:9, 9:1], v3 i64 [4:9, 9:1] = sort from(v0[4:8, 8:1]) over(1) first(9)", "first 9 of 8");
   refused(x + "output v0[4:8, 8:1]", "is an input");
   refused(x + "v2 f16 [4:8, 8:1] = map [4, 8] loads(v0[4:8, 8:1]) value(l0)\noutput v2[4:8, 4:1]", "not the whole");
@@ -160,7 +163,8 @@ TEST(Instantiate, SizesBecomeConstantsAndBoundsAreChecked) {
 
 TEST(Instantiate, AReferenceThatLeavesItsTensorIsTheUsersError) {
   const Graph g = parse(
-      "symbol s0 \"n\" 1..100\ninput v0 f16 [8:1]\nv1 f16 [s0:1] = map [s0] loads(v0[s0:1]) value(l0) at \"aten.slice\" \"a.py:1\"\noutput "
+      "symbol s0 \"n\" 1..100\ninput v0 f16 [8:1]\nv1 f16 [s0:1] = map [s0] loads(v0[s0:1]) value(l0) at "
+      "\"aten.slice\" \"a.py:1\"\noutput "
       "v1[s0:1]");
   EXPECT_NO_THROW(instantiate(g, std::vector<int64_t>{8}));
   try {
@@ -173,9 +177,12 @@ TEST(Instantiate, AReferenceThatLeavesItsTensorIsTheUsersError) {
 }
 
 TEST(ContentHash, NamesAndLinesDoNotCountAndAllElseDoes) {
-  const std::string a = "input v0 \"x\" f16 [4:1]\nv1 f16 [4:1] = map [4] loads(v0[4:1]) value(mul(l0, 0.1)) at \"a\" \"b\"\noutput v1[4:1]";
+  const std::string a =
+      "input v0 \"x\" f16 [4:1]\nv1 f16 [4:1] = map [4] loads(v0[4:1]) value(mul(l0, 0.1)) at \"a\" \"b\"\noutput "
+      "v1[4:1]";
   const std::string b = "input v0 f16 [4:1]\nv1 f16 [4:1] = map [4] loads(v0[4:1]) value(mul(l0, 0.1))\noutput v1[4:1]";
-  const std::string c = "input v0 f16 [4:1]\nv1 f16 [4:1] = map [4] loads(v0[4:1]) value(mul(l0, 0.10000000000000002))\noutput v1[4:1]";
+  const std::string c =
+      "input v0 f16 [4:1]\nv1 f16 [4:1] = map [4] loads(v0[4:1]) value(mul(l0, 0.10000000000000002))\noutput v1[4:1]";
   EXPECT_EQ(content_hash(parse(a)), content_hash(parse(b)));
   EXPECT_NE(content_hash(parse(a)), content_hash(parse(c)));
   EXPECT_EQ(content_hash(parse(a)).size(), 32u);

@@ -11,7 +11,8 @@ Graph instantiate(const Graph& graph, std::span<const int64_t> symbols) {
   for (size_t s = 0; s < symbols.size(); ++s) {
     const Symbol& symbol = graph.symbols[s];
     if (symbols[s] < symbol.lo || symbols[s] > symbol.hi)
-      fail(Fault::user, "{} = {} is outside {}..{}, for which the graph was made", symbol.name, symbols[s], symbol.lo, symbol.hi);
+      fail(Fault::user, "{} = {} is outside {}..{}, for which the graph was made", symbol.name, symbols[s], symbol.lo,
+           symbol.hi);
   }
   Graph out = graph;
   out.symbols.clear();

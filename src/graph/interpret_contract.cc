@@ -67,10 +67,10 @@ struct Shape {
 
 constexpr int64_t block_n = 256;
 
-/// c[m rows][n] += a[m rows][k] b[k][n] with |terms| weighed for the error: weight[m][k] goes with |b|. Plain loops over
-/// blocks that stay in cache; the compiler vectorises them.
-void block(const double* a, const double* weight, const double* b, const double* eb, int64_t n,
-                                           int64_t cols, int64_t k, double* __restrict c, double* __restrict e) {
+/// c[m rows][n] += a[m rows][k] b[k][n] with |terms| weighed for the error: weight[m][k] goes with |b|. Plain loops
+/// over blocks that stay in cache; the compiler vectorises them.
+void block(const double* a, const double* weight, const double* b, const double* eb, int64_t n, int64_t cols, int64_t k,
+           double* __restrict c, double* __restrict e) {
   double* __restrict sum = c;
   double* __restrict error = e;
   for (int64_t i = 0; i < k; ++i) {
@@ -112,7 +112,8 @@ void multiply(const Packed& a, const Packed& b, const Shape& s, std::vector<doub
 __extension__ typedef __int128 Wide;
 
 /// Integers: exact, then wrapped to int32, or refused when the result is int64.
-void multiply_integers(const Run& run, const Packed& a, const Packed& b, const Shape& s, bool trap, std::vector<double>& v) {
+void multiply_integers(const Run& run, const Packed& a, const Packed& b, const Shape& s, bool trap,
+                       std::vector<double>& v) {
   for (int64_t batch = 0; batch < s.batch; ++batch)
     for (int64_t m = 0; m < s.m; ++m)
       for (int64_t n = 0; n < s.n; ++n) {
@@ -139,7 +140,8 @@ void interpret(Run& run, const Contract& n, const Node& node) {
   }
   const auto join = [&](std::initializer_list<Role> roles) {
     std::vector<size_t> out;
-    for (Role r : roles) out.insert(out.end(), dims[static_cast<size_t>(r)].begin(), dims[static_cast<size_t>(r)].end());
+    for (Role r : roles)
+      out.insert(out.end(), dims[static_cast<size_t>(r)].begin(), dims[static_cast<size_t>(r)].end());
     return out;
   };
   const Packed a = pack(run, n, n.a, join({Role::batch, Role::m, Role::k}));

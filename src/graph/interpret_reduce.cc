@@ -18,10 +18,10 @@ double sum_units(double n) { return 1 + std::sqrt(n) / 4; }
 
 /// What is known of a line so far. Names follow sums; the other monoids say what they keep in them.
 struct State {
-  double v = 0;       ///< sum, product, extreme, mean, or logsumexp's maximum
-  double e = 0;       ///< error of v
-  double size = 0;    ///< sum of the terms' magnitudes; welford's m2; logsumexp's sum
-  double squares = 0; ///< welford: sum of squared errors; arg: whether the index is in doubt
+  double v = 0;        ///< sum, product, extreme, mean, or logsumexp's maximum
+  double e = 0;        ///< error of v
+  double size = 0;     ///< sum of the terms' magnitudes; welford's m2; logsumexp's sum
+  double squares = 0;  ///< welford: sum of squared errors; arg: whether the index is in doubt
   double count = 0;
   int64_t index = -1;
   int64_t integer = 0;  ///< exact sum or product of i32
@@ -33,14 +33,25 @@ class Fold {
       : run_(run), monoid_(monoid), type_(type), trap_(trap), last_of_equals_(last_of_equals) {
     const bool real = type == Reg::f32;
     switch (monoid) {
-      case Monoid::prod: start_.v = 1, start_.integer = 1; break;
-      case Monoid::all: start_.v = 1; break;
+      case Monoid::prod:
+        start_.v = 1, start_.integer = 1;
+        break;
+      case Monoid::all:
+        start_.v = 1;
+        break;
       case Monoid::max:
-      case Monoid::argmax: start_.v = real ? -infinity : INT32_MIN; break;
+      case Monoid::argmax:
+        start_.v = real ? -infinity : INT32_MIN;
+        break;
       case Monoid::min:
-      case Monoid::argmin: start_.v = real ? infinity : INT32_MAX; break;
-      case Monoid::logsumexp: start_.v = -infinity; break;
-      default: break;
+      case Monoid::argmin:
+        start_.v = real ? infinity : INT32_MAX;
+        break;
+      case Monoid::logsumexp:
+        start_.v = -infinity;
+        break;
+      default:
+        break;
     }
   }
 
@@ -54,7 +65,9 @@ class Fold {
         s.e += e;
         s.size += std::abs(x);
         break;
-      case Monoid::prod: product(s, x, e); break;
+      case Monoid::prod:
+        product(s, x, e);
+        break;
       case Monoid::max:
       case Monoid::min:
         if (!std::isnan(s.v) && (std::isnan(x) || (monoid_ == Monoid::max ? x > s.v : x < s.v))) s.v = x;
@@ -69,7 +82,9 @@ class Fold {
         break;
       }
       case Monoid::argmax:
-      case Monoid::argmin: best(s, x, e, index); break;
+      case Monoid::argmin:
+        best(s, x, e, index);
+        break;
       case Monoid::welford: {
         const double d = x - s.v, r = e + f32_unit * std::abs(x);
         s.v += d / (s.count + 1);
@@ -139,7 +154,8 @@ class Fold {
           if (std::isnan(e)) e = infinity;
         }
         break;
-      default: break;
+      default:
+        break;
     }
     if (!std::isfinite(v)) e = 0;
   }
@@ -148,7 +164,8 @@ class Fold {
   double narrow(int64_t exact) const {
     const auto wrapped = static_cast<int32_t>(exact);
     if (trap_ && wrapped != exact)
-      run_.fail_here(fmt::format("{} of int64 values gives {}, which leaves int32", program::monoid_name(monoid_), exact));
+      run_.fail_here(
+          fmt::format("{} of int64 values gives {}, which leaves int32", program::monoid_name(monoid_), exact));
     return wrapped;
   }
 
@@ -158,7 +175,8 @@ class Fold {
       return;
     }
     const double p = s.v * x;
-    s.e = (s.e == 0 ? 0 : s.e * (std::abs(x) + e)) + (e == 0 ? 0 : std::abs(s.v) * e) + (s.count > 0 ? f32_unit * std::abs(p) : 0);
+    s.e = (s.e == 0 ? 0 : s.e * (std::abs(x) + e)) + (e == 0 ? 0 : std::abs(s.v) * e) +
+          (s.count > 0 ? f32_unit * std::abs(p) : 0);
     s.v = p;
   }
 
@@ -183,7 +201,9 @@ class Fold {
   State start_;
 };
 
-std::vector<int64_t> strides_of(const Run& run, Id value) { return numbers(run.graph.values[static_cast<size_t>(value)].strides); }
+std::vector<int64_t> strides_of(const Run& run, Id value) {
+  return numbers(run.graph.values[static_cast<size_t>(value)].strides);
+}
 
 }  // namespace
 
@@ -217,7 +237,8 @@ void interpret(Run& run, const Reduce& n, const Node& node) {
     const Walk walk(result_sizes(n, static_cast<int>(r)), strides_of(run, node.results[r]), 0);
     for (int64_t first = 0; first < lines; first += strip_points) {
       const int64_t m = std::min(strip_points, lines - first);
-      for (int64_t p = 0; p < m; ++p) fold.result(states[static_cast<size_t>(first + p)], static_cast<int>(r), out.v[p], out.e[p]);
+      for (int64_t p = 0; p < m; ++p)
+        fold.result(states[static_cast<size_t>(first + p)], static_cast<int>(r), out.v[p], out.e[p]);
       walk.places(first, m, line);
       write_lanes(run, node.results[r], line, m, out);
     }

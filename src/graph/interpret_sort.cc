@@ -38,11 +38,13 @@ void interpret(Run& run, const Sort& n, const Node& node) {
     }
     std::iota(order.begin(), order.end(), int64_t{0});
     const auto less = [&](int64_t a, int64_t b) {
-      const double x = value[static_cast<size_t>(n.descending ? b : a)], y = value[static_cast<size_t>(n.descending ? a : b)];
+      const double x = value[static_cast<size_t>(n.descending ? b : a)],
+                   y = value[static_cast<size_t>(n.descending ? a : b)];
       return std::isnan(y) ? !std::isnan(x) : x < y;
     };
     std::stable_sort(order.begin(), order.end(), less);
-    // A sorted value moves by at most the largest error of its line; an index is in doubt where neighbours may change places.
+    // A sorted value moves by at most the largest error of its line; an index is in doubt where neighbours may change
+    // places.
     const double worst = *std::max_element(error.begin(), error.end());
     std::fill(unsure.begin(), unsure.end(), false);
     for (size_t p = 0; worst > 0 && p + 1 < order.size(); ++p) {

@@ -79,13 +79,16 @@ void interpret(Run& run, const Place& n, const Node& node) {
 /// What a scatter does with one element: its value, error, and whether a term was added.
 void combine(Scatter::Mode mode, Reg type, double x, double ex, double& v, double& e) {
   switch (mode) {
-    case Scatter::Mode::set: v = x, e = ex; break;
+    case Scatter::Mode::set:
+      v = x, e = ex;
+      break;
     case Scatter::Mode::add:
       v += x;
       e += ex + (type == Reg::f32 ? f32_unit * std::abs(v) : 0);
       break;
     case Scatter::Mode::prod:
-      e = (e == 0 ? 0 : e * (std::abs(x) + ex)) + (ex == 0 ? 0 : std::abs(v) * ex) + (type == Reg::f32 ? f32_unit * std::abs(v * x) : 0);
+      e = (e == 0 ? 0 : e * (std::abs(x) + ex)) + (ex == 0 ? 0 : std::abs(v) * ex) +
+          (type == Reg::f32 ? f32_unit * std::abs(v * x) : 0);
       v *= x;
       break;
     case Scatter::Mode::max:
@@ -137,7 +140,8 @@ void interpret(Run& run, const Scatter& n, const Node& node) {
       if (type == Reg::i32) {
         const auto exact = static_cast<int64_t>(t.value[i]);
         if (n.mode != Scatter::Mode::prod) continue;
-        if (trap && static_cast<int32_t>(exact) != exact) run.fail_here(fmt::format("a product of int64 values gives {}, which leaves int32", exact));
+        if (trap && static_cast<int32_t>(exact) != exact)
+          run.fail_here(fmt::format("a product of int64 values gives {}, which leaves int32", exact));
         t.value[i] = static_cast<int32_t>(exact);
       }
     }
@@ -150,7 +154,8 @@ void interpret(Run& run, const Scatter& n, const Node& node) {
     std::copy_n(error.begin() + first, m, out.e);
     for (int64_t p = 0; p < m && type == Reg::i32; ++p) {
       const auto exact = static_cast<int64_t>(out.v[p]);
-      if (trap && static_cast<int32_t>(exact) != exact) run.fail_here(fmt::format("a sum of int64 values gives {}, which leaves int32", exact));
+      if (trap && static_cast<int32_t>(exact) != exact)
+        run.fail_here(fmt::format("a sum of int64 values gives {}, which leaves int32", exact));
       out.v[p] = static_cast<int32_t>(exact);
     }
     std::iota(places, places + m, first);
@@ -163,13 +168,15 @@ void take_input(Run& run, Id id, const Tensor& from, size_t position) {
   const Value& value = run.graph.values[static_cast<size_t>(id)];
   const auto elements = static_cast<size_t>(storage_elements(value));
   if (from.value.size() < elements || (!from.scale.empty() && from.scale.size() < elements))
-    fail(Fault::user, "input {} ({}) has {} elements, not {}", position, shape_text(value.type, value.sizes), from.value.size(), elements);
+    fail(Fault::user, "input {} ({}) has {} elements, not {}", position, shape_text(value.type, value.sizes),
+         from.value.size(), elements);
   Tensor& t = run.tensors[static_cast<size_t>(id)];
   t.value.assign(from.value.begin(), from.value.begin() + static_cast<int64_t>(elements));
   if (!from.scale.empty()) t.scale.assign(from.scale.begin(), from.scale.begin() + static_cast<int64_t>(elements));
   if (register_of(value.type) == Reg::i32) {
     for (double x : t.value) {
-      if (!(x >= INT32_MIN && x <= INT32_MAX)) fail(Fault::user, "input {} has the element {}, which is outside int32", position, x);
+      if (!(x >= INT32_MIN && x <= INT32_MAX))
+        fail(Fault::user, "input {} has the element {}, which is outside int32", position, x);
     }
   }
   round_values(t.value.data(), static_cast<int64_t>(elements), value.type, run.numerics, false);
@@ -180,10 +187,13 @@ void take_input(Run& run, Id id, const Tensor& from, size_t position) {
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs, std::span<const double> params,
                               const Numerics& numerics) try {
   if (!graph.symbols.empty()) fail(Fault::program, "the interpreter runs instantiated graphs, this one has symbols");
-  if (inputs.size() != graph.inputs.size()) fail(Fault::user, "the graph has {} inputs, {} are given", graph.inputs.size(), inputs.size());
-  if (params.size() != graph.params.size()) fail(Fault::user, "the graph has {} params, {} are given", graph.params.size(), params.size());
+  if (inputs.size() != graph.inputs.size())
+    fail(Fault::user, "the graph has {} inputs, {} are given", graph.inputs.size(), inputs.size());
+  if (params.size() != graph.params.size())
+    fail(Fault::user, "the graph has {} params, {} are given", graph.params.size(), params.size());
   for (size_t p = 0; p < params.size(); ++p) {
-    if (!graph.params[p].is_float && !(params[p] >= INT32_MIN && params[p] <= INT32_MAX && params[p] == std::floor(params[p])))
+    if (!graph.params[p].is_float &&
+        !(params[p] >= INT32_MIN && params[p] <= INT32_MAX && params[p] == std::floor(params[p])))
       fail(Fault::user, "param {} = {} is no int32", graph.params[p].name, params[p]);
   }
   std::vector<Tensor> tensors(graph.values.size());

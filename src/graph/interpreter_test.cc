@@ -18,7 +18,8 @@ const double nan_value = std::numeric_limits<double>::quiet_NaN();
 using Values = std::vector<double>;
 
 /// The outputs of a graph, in the order of their storage.
-std::vector<Tensor> run(const std::string& text, const std::vector<Values>& inputs, const Values& params = {}, bool round = true) {
+std::vector<Tensor> run(const std::string& text, const std::vector<Values>& inputs, const Values& params = {},
+                        bool round = true) {
   const Graph g = parse(text);
   std::vector<Tensor> in;
   for (const Values& v : inputs) in.push_back({v, {}});
@@ -40,7 +41,8 @@ void expect(const Tensor& t, const Values& values, double error = 0) {
   }
 }
 
-void refused(const std::string& text, const std::vector<Values>& inputs, const std::string& why, const Values& params = {}) {
+void refused(const std::string& text, const std::vector<Values>& inputs, const std::string& why,
+             const Values& params = {}) {
   try {
     run(text, inputs, params);
     FAIL() << "no error";
@@ -53,13 +55,16 @@ void refused(const std::string& text, const std::vector<Values>& inputs, const s
 
 /// One f32 map of x over 4 points with `value`.
 Values map4(const std::string& value, const Values& x, const Values& y = {1, 1, 1, 1}) {
-  const auto t = run("param p0 \"p\" f32\ninput v0 f32 [4:1]\ninput v1 f32 [4:1]\nv2 f32 [4:1] = map [4] loads(v0[4:1], v1[4:1]) value(" + value +
-                         ")\noutput v2[4:1]",
-                     {x, y}, {3.0});
+  const auto t =
+      run("param p0 \"p\" f32\ninput v0 f32 [4:1]\ninput v1 f32 [4:1]\nv2 f32 [4:1] = map [4] loads(v0[4:1], v1[4:1]) "
+          "value(" +
+              value + ")\noutput v2[4:1]",
+          {x, y}, {3.0});
   return t[0].value;
 }
 Values integer4(const std::string& value, const Values& x, const Values& y = {1, 1, 1, 1}) {
-  const auto t = run("input v0 i32 [4:1]\ninput v1 i32 [4:1]\nv2 i32 [4:1] = map [4] loads(v0[4:1], v1[4:1]) value(" + value + ")\noutput v2[4:1]",
+  const auto t = run("input v0 i32 [4:1]\ninput v1 i32 [4:1]\nv2 i32 [4:1] = map [4] loads(v0[4:1], v1[4:1]) value(" +
+                         value + ")\noutput v2[4:1]",
                      {x, y});
   return t[0].value;
 }
@@ -141,9 +146,11 @@ output v3[2:1, 3:2])",
 TEST(InterpretMap, LongRowsCrossStrips) {
   Values x(1500);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
-  const auto t = run("input v0 f32 [3:500, 500:1]\nv1 f32 [500:3, 3:1] = map [500, 3] loads(v0[500:1, 3:500]) value(add(l0, f32(add(mul(iota(0), 3), "
-                     "iota(1)))))\noutput v1[500:3, 3:1]",
-                     {x});
+  const auto t =
+      run("input v0 f32 [3:500, 500:1]\nv1 f32 [500:3, 3:1] = map [500, 3] loads(v0[500:1, 3:500]) value(add(l0, "
+          "f32(add(mul(iota(0), 3), "
+          "iota(1)))))\noutput v1[500:3, 3:1]",
+          {x});
   for (int i = 0; i < 500; ++i)
     for (int j = 0; j < 3; ++j) ASSERT_EQ(t[0].value[static_cast<size_t>(i * 3 + j)], j * 500 + i + i * 3 + j);
 }
@@ -167,7 +174,9 @@ output v2[4:2, 2:1])";
 }
 
 TEST(InterpretMap, Int64TrapsAndInt32Wraps) {
-  const std::string text = "input v0 i64 [2:1]\nv1 i64 [2:1] = map [2] loads(v0[2:1]) value(%(l0, l0)) at \"aten.op\" \"m.py:1\"\noutput v1[2:1]";
+  const std::string text =
+      "input v0 i64 [2:1]\nv1 i64 [2:1] = map [2] loads(v0[2:1]) value(%(l0, l0)) at \"aten.op\" \"m.py:1\"\noutput "
+      "v1[2:1]";
   const auto with = [&](const char* op) {
     std::string t = text;
     return t.replace(t.find('%'), 1, op);
@@ -179,9 +188,12 @@ TEST(InterpretMap, Int64TrapsAndInt32Wraps) {
 }
 
 TEST(InterpretReduce, EveryMonoid) {
-  const auto reduce = [](const std::string& monoid, const Values& x, const std::string& results = "v1 f32 [2:1]", const std::string& value = "l0") {
-    return run("input v0 f32 [2:3, 3:1]\n" + results + " = reduce " + monoid + " [2, 3] over(1) loads(v0[2:3, 3:1]) value(" + value + ")\noutput v1[2:1]" +
-                   (results.find("v2") != std::string::npos ? "\noutput v2[2:1]" : "") + (results.find("v3") != std::string::npos ? "\noutput v3[2:1]" : ""),
+  const auto reduce = [](const std::string& monoid, const Values& x, const std::string& results = "v1 f32 [2:1]",
+                         const std::string& value = "l0") {
+    return run("input v0 f32 [2:3, 3:1]\n" + results + " = reduce " + monoid +
+                   " [2, 3] over(1) loads(v0[2:3, 3:1]) value(" + value + ")\noutput v1[2:1]" +
+                   (results.find("v2") != std::string::npos ? "\noutput v2[2:1]" : "") +
+                   (results.find("v3") != std::string::npos ? "\noutput v3[2:1]" : ""),
                {x});
   };
   const Values x = {1, 5, 5, -2, nan_value, 3};
@@ -222,15 +234,19 @@ output v4[])",
 }
 
 TEST(InterpretReduce, NothingGivesTheNeutralElement) {
-  const auto t = run("input v0 f32 [2:0, 0:1]\nv1 f32 [2:1] = reduce sum [2, 0] over(1) loads(v0[2:0, 0:1]) value(l0)\nv2 f32 [2:1] = reduce max [2, 0] over(1) "
-                     "loads(v0[2:0, 0:1]) value(l0)\noutput v1[2:1]\noutput v2[2:1]",
-                     {{}});
+  const auto t =
+      run("input v0 f32 [2:0, 0:1]\nv1 f32 [2:1] = reduce sum [2, 0] over(1) loads(v0[2:0, 0:1]) value(l0)\nv2 f32 "
+          "[2:1] = reduce max [2, 0] over(1) "
+          "loads(v0[2:0, 0:1]) value(l0)\noutput v1[2:1]\noutput v2[2:1]",
+          {{}});
   expect(t[0], {0, 0});
   expect(t[1], {-inf, -inf});
 }
 
 TEST(InterpretReduce, SumsOfInt64TrapAtTheEndOnly) {
-  const std::string text = "input v0 i64 [3:1]\nv1 i64 [] = reduce sum! [3] over(0) loads(v0[3:1]) value(l0) at \"aten.op\" \"m.py:1\"\noutput v1[]";
+  const std::string text =
+      "input v0 i64 [3:1]\nv1 i64 [] = reduce sum! [3] over(0) loads(v0[3:1]) value(l0) at \"aten.op\" "
+      "\"m.py:1\"\noutput v1[]";
   expect(run(text, {{2147483647, 5, -6}})[0], {2147483646});
   refused(text, {{2147483647, 5, -4}}, "leaves int32");
 }
@@ -266,7 +282,8 @@ output v2[3:1])",
 
 TEST(InterpretContract, IntegersWrapOrTrap) {
   const auto text = [](const char* type) {
-    return std::string("input v0 ") + type + " [2:1]\nv1 " + type + " [1:1] = contract [1:m, 2:k] a(v0[1:0, 2:1]) b(v0[1:0, 2:1]) at \"aten.op\" \"m.py:1\"\noutput v1[1:1]";
+    return std::string("input v0 ") + type + " [2:1]\nv1 " + type +
+           " [1:1] = contract [1:m, 2:k] a(v0[1:0, 2:1]) b(v0[1:0, 2:1]) at \"aten.op\" \"m.py:1\"\noutput v1[1:1]";
   };
   expect(run(text("i32"), {{65536, 3}})[0], {9});
   refused(text("i64"), {{65536, 3}}, "leaves int32");
@@ -286,17 +303,20 @@ TEST(InterpretContract, ErrorsCoverRealisticF32Sums) {
     a[static_cast<size_t>(i)] = x, b[static_cast<size_t>(i)] = y;
     sum += x * y;
   }
-  const auto t = run("input v0 f32 [1000:1]\ninput v1 f32 [1000:1]\nv2 f32 [1:1] = contract [1:m, 1000:k] a(v0[1:0, 1000:1]) b(v1[1:0, 1000:1])\noutput v2[1:1]", {a, b});
+  const auto t =
+      run("input v0 f32 [1000:1]\ninput v1 f32 [1000:1]\nv2 f32 [1:1] = contract [1:m, 1000:k] a(v0[1:0, 1000:1]) "
+          "b(v1[1:0, 1000:1])\noutput v2[1:1]",
+          {a, b});
   const double difference = std::abs(sum - t[0].value[0]), allowed = tolerance(t[0], 0, base::Format::f32);
   EXPECT_GT(difference, 0);
   EXPECT_LT(difference, allowed);
   EXPECT_LT(allowed, 1e-3);
 }
 
-
 TEST(InterpretAttention, SoftmaxOfScoresTimesValues) {
   // Two keys; scores 0 and ln 3 with scale 1: weights 1/4 and 3/4.
-  const std::string head = "input v0 f32 [1:2, 1:2, 1:2, 2:1]\ninput v1 f32 [1:4, 1:4, 2:2, 2:1]\ninput v2 f32 [1:4, 1:4, 2:2, 2:1]\n";
+  const std::string head =
+      "input v0 f32 [1:2, 1:2, 1:2, 2:1]\ninput v1 f32 [1:4, 1:4, 2:2, 2:1]\ninput v2 f32 [1:4, 1:4, 2:2, 2:1]\n";
   const std::string refs = "q(v0[1:2, 1:2, 1:2, 2:1]) k(v1[1:4, 1:4, 2:2, 2:1]) v(v2[1:4, 1:4, 2:2, 2:1])";
   const auto t = run(head + "v3 f32 [1:2, 1:2, 1:2, 2:1], v4 f32 [1:1, 1:1, 1:1] = attention " + refs +
                          " scale(0.5) logsumexp\noutput v3[1:2, 1:2, 1:2, 2:1]\noutput v4[1:1, 1:1, 1:1]",
@@ -307,9 +327,12 @@ TEST(InterpretAttention, SoftmaxOfScoresTimesValues) {
 
 TEST(InterpretAttention, CausalMasksGroupsAndEmptyRows) {
   // 2 heads of q share 1 of k. All scores are 0 (q = 0).
-  const std::string head = "input v0 f32 [1:4, 2:2, 2:1, 1:1]\ninput v1 f32 [1:2, 1:2, 2:1, 1:1]\ninput v2 f32 [1:2, 1:2, 2:1, 1:1]\ninput v3 b8 [2:2, 2:1]\ninput v4 f32 [2:2, 2:1]\n";
+  const std::string head =
+      "input v0 f32 [1:4, 2:2, 2:1, 1:1]\ninput v1 f32 [1:2, 1:2, 2:1, 1:1]\ninput v2 f32 [1:2, 1:2, 2:1, 1:1]\ninput "
+      "v3 b8 [2:2, 2:1]\ninput v4 f32 [2:2, 2:1]\n";
   const std::string refs = "q(v0[1:4, 2:2, 2:1, 1:1]) k(v1[1:2, 1:2, 2:1, 1:1]) v(v2[1:2, 1:2, 2:1, 1:1])";
-  const std::string out = "v5 f32 [1:4, 2:2, 2:1, 1:1] = attention ", end = " scale(1.0)\noutput v5[1:4, 2:2, 2:1, 1:1]";
+  const std::string out = "v5 f32 [1:4, 2:2, 2:1, 1:1] = attention ",
+                    end = " scale(1.0)\noutput v5[1:4, 2:2, 2:1, 1:1]";
   const std::vector<Values> in = {{0, 0, 0, 0}, {1, 1}, {10, 20}, {0, 0, 1, 0}, {0, -inf, -inf, -inf}};
   expect(run(head + out + refs + " causal" + end, in)[0], {10, 15, 10, 15}, 1e-6);
   expect(run(head + out + refs + " mask(v3[1:0, 2:0, 2:2, 2:1])" + end, in)[0], {0, 10, 0, 10}, 1e-6);
@@ -318,9 +341,11 @@ TEST(InterpretAttention, CausalMasksGroupsAndEmptyRows) {
 
 TEST(InterpretAttention, HeadsOfOneGroupReadOneKey) {
   // 4 heads, 2 groups: heads 0, 1 see 1; heads 2, 3 see 2.
-  const auto t = run("input v0 f32 [1:4, 4:1, 1:1, 1:1]\ninput v1 f32 [1:2, 2:1, 1:1, 1:1]\nv2 f32 [1:4, 4:1, 1:1, 1:1] = attention q(v0[1:4, 4:1, 1:1, 1:1]) "
-                     "k(v1[1:2, 2:1, 1:1, 1:1]) v(v1[1:2, 2:1, 1:1, 1:1]) scale(1.0)\noutput v2[1:4, 4:1, 1:1, 1:1]",
-                     {{3, 3, 3, 3}, {1, 2}});
+  const auto t =
+      run("input v0 f32 [1:4, 4:1, 1:1, 1:1]\ninput v1 f32 [1:2, 2:1, 1:1, 1:1]\nv2 f32 [1:4, 4:1, 1:1, 1:1] = "
+          "attention q(v0[1:4, 4:1, 1:1, 1:1]) "
+          "k(v1[1:2, 2:1, 1:1, 1:1]) v(v1[1:2, 2:1, 1:1, 1:1]) scale(1.0)\noutput v2[1:4, 4:1, 1:1, 1:1]",
+          {{3, 3, 3, 3}, {1, 2}});
   expect(t[0], {1, 1, 2, 2}, 1e-6);
 }
 
@@ -338,9 +363,11 @@ output v2[2:2, 2:1])",
 }
 
 TEST(InterpretScatter, EveryModeWithDuplicates) {
-  const auto scatter = [](const std::string& mode, const std::string& rule, const Values& index, const char* type = "f32") {
-    return run(std::string("input v0 ") + type + " [3:1]\ninput v1 i64 [4:1]\ninput v2 " + type + " [4:1]\nv3 " + type + " [3:1] = scatter " + mode +
-                   " [4] base(v0[3:1]) loads(v1[4:1], v2[4:1]) value(l1) target(l0, " + rule + ") at \"aten.op\" \"m.py:1\"\noutput v3[3:1]",
+  const auto scatter = [](const std::string& mode, const std::string& rule, const Values& index,
+                          const char* type = "f32") {
+    return run(std::string("input v0 ") + type + " [3:1]\ninput v1 i64 [4:1]\ninput v2 " + type + " [4:1]\nv3 " + type +
+                   " [3:1] = scatter " + mode + " [4] base(v0[3:1]) loads(v1[4:1], v2[4:1]) value(l1) target(l0, " +
+                   rule + ") at \"aten.op\" \"m.py:1\"\noutput v3[3:1]",
                {{10, 20, 30}, index, {1, 2, 3, 4}})[0];
   };
   expect(scatter("set", "trap", {0, 2, 0, 2}), {3, 20, 4});
@@ -353,7 +380,8 @@ TEST(InterpretScatter, EveryModeWithDuplicates) {
     scatter("set", "trap", {0, 3, 0, 0});
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("index 3 is out of bounds for dimension 0 of size 3"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("index 3 is out of bounds for dimension 0 of size 3"), std::string::npos)
+        << e.what();
   }
 }
 
@@ -397,27 +425,37 @@ output v7[2:2, 2:1])",
 }
 
 TEST(InterpretNumerics, ValuesAreRoundedAsTheDeviceStoresThem) {
-  const std::string text = "input v0 f16 [2:1]\nv1 f16 [2:1] = map [2] loads(v0[2:1]) value(mul(l0, 1.001953125))\noutput v1[2:1]";
+  const std::string text =
+      "input v0 f16 [2:1]\nv1 f16 [2:1] = map [2] loads(v0[2:1]) value(mul(l0, 1.001953125))\noutput v1[2:1]";
   expect(run(text, {{1, 3}})[0], {1.001953125, 3.0078125});
   // 1 + 2^-10 has no DL16: the input itself is rounded away from zero; unrounded on request.
   expect(run(text, {{1.0009765625, 0}})[0], {1.00390625, 0});
   expect(run(text, {{1.0009765625, 0}}, {}, false)[0], {1.0009765625 * 1.001953125, 0}, 1e-12);
   // u8 wraps, bool is 0 or 1.
-  const auto t = run("v0 u8 [] = map [] loads() value(add(250, 10))\nv1 b8 [] = map [] loads() value(lt(1, 2))\noutput v0[]\noutput v1[]", {});
+  const auto t =
+      run("v0 u8 [] = map [] loads() value(add(250, 10))\nv1 b8 [] = map [] loads() value(lt(1, 2))\noutput "
+          "v0[]\noutput v1[]",
+          {});
   expect(t[0], {4});
   expect(t[1], {1});
 }
 
 TEST(InterpretNumerics, OneRegisterMayBeResultsOfSeveralTypes) {
-  const auto t = run("input v0 f32 [1:1]\nv1 f16 [1:1], v2 f32 [1:1] = map [1] loads(v0[1:1]) value(l0, l0)\noutput v1[1:1]\noutput v2[1:1]", {{0.1f}});
+  const auto t =
+      run("input v0 f32 [1:1]\nv1 f16 [1:1], v2 f32 [1:1] = map [1] loads(v0[1:1]) value(l0, l0)\noutput "
+          "v1[1:1]\noutput v2[1:1]",
+          {{0.1f}});
   EXPECT_EQ(t[1].value[0], static_cast<double>(0.1f));
   EXPECT_NE(t[0].value[0], t[1].value[0]);
 }
 
 TEST(InterpretTolerance, IsAFewRoundingsOfTheTerms) {
-  const auto t = run("input v0 f16 [1:1]\nv1 f16 [1:1] = map [1] loads(v0[1:1]) value(sub(add(l0, 1000.0), 1000.0))\nv2 f16 [1:1] = map [1] loads(v0[1:1]) "
-                     "value(l0)\nv3 b8 [1:1] = map [1] loads(v1[1:1]) value(gt(l0, 1.0))\noutput v1[1:1]\noutput v2[1:1]\noutput v3[1:1]",
-                     {{1}});
+  const auto t =
+      run("input v0 f16 [1:1]\nv1 f16 [1:1] = map [1] loads(v0[1:1]) value(sub(add(l0, 1000.0), 1000.0))\nv2 f16 [1:1] "
+          "= map [1] loads(v0[1:1]) "
+          "value(l0)\nv3 b8 [1:1] = map [1] loads(v1[1:1]) value(gt(l0, 1.0))\noutput v1[1:1]\noutput v2[1:1]\noutput "
+          "v3[1:1]",
+          {{1}});
   const double allowed = tolerance(t[0], 0, base::Format::dl16);
   EXPECT_GT(allowed, 2 * 0x1p-10 + 2 * 1000 * 0x1p-24);
   EXPECT_LT(allowed, 2 * 0x1p-10 + 20 * 1000 * 0x1p-24);
@@ -426,8 +464,10 @@ TEST(InterpretTolerance, IsAFewRoundingsOfTheTerms) {
 }
 
 TEST(InterpretTolerance, ArgmaxOfNearEqualsIsInDoubtOnlyAfterRounding) {
-  const std::string text = "input v0 f32 [3:1]\nv1 f32 [3:1] = map [3] loads(v0[3:1]) value(exp(l0))\nv2 f32 [], v3 i64 [] = reduce argmax [3] over(0) "
-                           "loads(v1[3:1]) value(l0)\noutput v3[]";
+  const std::string text =
+      "input v0 f32 [3:1]\nv1 f32 [3:1] = map [3] loads(v0[3:1]) value(exp(l0))\nv2 f32 [], v3 i64 [] = reduce argmax "
+      "[3] over(0) "
+      "loads(v1[3:1]) value(l0)\noutput v3[]";
   EXPECT_EQ(run(text, {{1, 2, 3}})[0].scale[0], 0);
   EXPECT_EQ(run(text, {{1, 3, 3}})[0].scale[0], inf);
 }

@@ -76,7 +76,8 @@ class Parser {
     const bool negative = take("-");
     if (now().kind != TokenKind::integer) fail_at(now(), "an integer is expected here, not '{}'", now().text);
     const uint64_t magnitude = now().integer;
-    if (magnitude > static_cast<uint64_t>(INT64_MAX) + (negative ? 1 : 0)) fail_at(now(), "{} is too large", now().text);
+    if (magnitude > static_cast<uint64_t>(INT64_MAX) + (negative ? 1 : 0))
+      fail_at(now(), "{} is too large", now().text);
     advance();
     return static_cast<int64_t>(negative ? 0 - magnitude : magnitude);
   }
@@ -217,7 +218,8 @@ class Parser {
 
   Expr expr(int depth = 0) {
     const Token& at = now();
-    if (depth > program::limits::vec_depth) fail_at(at, "an expression of more than {} levels", program::limits::vec_depth);
+    if (depth > program::limits::vec_depth)
+      fail_at(at, "an expression of more than {} levels", program::limits::vec_depth);
     if (const auto n = maybe_number()) return Expr::f32(*n);
     if (at.kind == TokenKind::integer || at.is("-")) return Expr::i32(integer());
     if (at.kind != TokenKind::name) fail_at(at, "an expression is expected here, not '{}'", at.text);

@@ -12,20 +12,21 @@ namespace spyre::graph {
 namespace {
 
 constexpr std::string_view op_words[] = {
-    "operand", "constant_f", "constant_i", "integer", "scalar", "iota",
-    "add", "sub", "mul", "div", "min", "max", "abs", "neg", "square",
-    "floor", "ceil", "round", "trunc", "exp", "expm1", "log", "log1p", "log2", "exp2", "sqrt", "rsqrt", "sin", "cos", "tan",
-    "tanh", "erf", "pow", "fmod", "fma", "rcp", "sign",
-    "floor_div", "remainder", "bit_and", "bit_or", "bit_xor", "bit_not", "shl", "shr",
-    "lt", "le", "gt", "ge", "eq", "ne", "is_nan",
-    "logical_and", "logical_or", "logical_not", "select", "cast", "philox"};
+    "operand",     "constant_f", "constant_i", "integer", "scalar", "iota",    "add",     "sub",         "mul",
+    "div",         "min",        "max",        "abs",     "neg",    "square",  "floor",   "ceil",        "round",
+    "trunc",       "exp",        "expm1",      "log",     "log1p",  "log2",    "exp2",    "sqrt",        "rsqrt",
+    "sin",         "cos",        "tan",        "tanh",    "erf",    "pow",     "fmod",    "fma",         "rcp",
+    "sign",        "floor_div",  "remainder",  "bit_and", "bit_or", "bit_xor", "bit_not", "shl",         "shr",
+    "lt",          "le",         "gt",         "ge",      "eq",     "ne",      "is_nan",  "logical_and", "logical_or",
+    "logical_not", "select",     "cast",       "philox"};
 static_assert(std::size(op_words) == static_cast<size_t>(VecOp::philox) + 1);
 constexpr size_t first_op = static_cast<size_t>(VecOp::add);
 
 constexpr std::string_view role_words[] = {"batch", "m", "n", "k"};
 constexpr std::string_view mode_words[] = {"set", "add", "prod", "max", "min"};
 constexpr std::string_view outside_words[] = {"trap", "skip", "fill"};
-constexpr std::string_view type_words[] = {"f16", "bf16", "f32", "b8", "u8", "i8", "i16", "i32", "i64", "e4m3", "e5m2", "f64", "c64"};
+constexpr std::string_view type_words[] = {"f16", "bf16", "f32",  "b8",   "u8",  "i8", "i16",
+                                           "i32", "i64",  "e4m3", "e5m2", "f64", "c64"};
 static_assert(std::size(type_words) == static_cast<size_t>(HostType::c64) + 1);
 
 template <typename E, size_t N>
@@ -65,9 +66,11 @@ class Printer {
 
   void graph(const Graph& g) {
     for (size_t s = 0; s < g.symbols.size(); ++s)
-      out_ += fmt::format("symbol s{} {} {}..{}\n", s, program::escape(g.symbols[s].name), g.symbols[s].lo, g.symbols[s].hi);
+      out_ += fmt::format("symbol s{} {} {}..{}\n", s, program::escape(g.symbols[s].name), g.symbols[s].lo,
+                          g.symbols[s].hi);
     for (size_t p = 0; p < g.params.size(); ++p)
-      out_ += fmt::format("param p{} {} {}\n", p, program::escape(g.params[p].name), g.params[p].is_float ? "f32" : "i32");
+      out_ +=
+          fmt::format("param p{} {} {}\n", p, program::escape(g.params[p].name), g.params[p].is_float ? "f32" : "i32");
     for (Id input : g.inputs) {
       out_ += "input ";
       value(g, input);
@@ -99,10 +102,18 @@ class Printer {
   void expr(const Expr& e) {
     using Leaf = Expr::Leaf;
     switch (e.leaf) {
-      case Leaf::load: out_ += fmt::format("l{}", e.id); return;
-      case Leaf::param: out_ += fmt::format("p{}", e.id); return;
-      case Leaf::iota: out_ += fmt::format("iota({})", e.id); return;
-      case Leaf::size: out_ += fmt::format("size({})", e.size.text()); return;
+      case Leaf::load:
+        out_ += fmt::format("l{}", e.id);
+        return;
+      case Leaf::param:
+        out_ += fmt::format("p{}", e.id);
+        return;
+      case Leaf::iota:
+        out_ += fmt::format("iota({})", e.id);
+        return;
+      case Leaf::size:
+        out_ += fmt::format("size({})", e.size.text());
+        return;
       case Leaf::constant:
         if (e.type == Reg::f32)
           out_ += number_text(e.number);
@@ -111,7 +122,8 @@ class Printer {
         else
           out_ += e.integer != 0 ? "true" : "false";
         return;
-      case Leaf::none: break;
+      case Leaf::none:
+        break;
     }
     if (e.op == VecOp::cast)
       out_ += program::register_name(e.type);

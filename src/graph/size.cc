@@ -1,4 +1,5 @@
-// The algebra of sizes: sums and products of polynomials in normal form, and the rules by which floor_div, min and max simplify.
+// The algebra of sizes: sums and products of polynomials in normal form, and the rules by which floor_div, min and max
+// simplify.
 #include "graph/size.h"
 
 #include <algorithm>
@@ -62,7 +63,8 @@ struct Size::Algebra {
 
   /// Sorts, adds up equal monomials and drops zeros.
   static SizeTerms normal(SizeTerms terms) {
-    std::sort(terms.begin(), terms.end(), [](const SizeTerm& x, const SizeTerm& y) { return compare(x.atoms, y.atoms) < 0; });
+    std::sort(terms.begin(), terms.end(),
+              [](const SizeTerm& x, const SizeTerm& y) { return compare(x.atoms, y.atoms) < 0; });
     SizeTerms out;
     for (SizeTerm& term : terms) {
       if (!out.empty() && compare(out.back().atoms, term.atoms) == 0) {
@@ -127,8 +129,8 @@ struct Size::Algebra {
     return out;
   }
 
-  /// a / b when that is a polynomial of integer coefficients. Terms are ordered by degree first, so the leading term of a
-  /// product is the product of the leading terms.
+  /// a / b when that is a polynomial of integer coefficients. Terms are ordered by degree first, so the leading term of
+  /// a product is the product of the leading terms.
   static std::optional<SizeTerms> exact_quotient(SizeTerms a, const SizeTerms& b) {
     SizeTerms quotient;
     for (size_t steps = 0; !a.empty(); ++steps) {
@@ -258,7 +260,8 @@ Size Size::Algebra::divide(const Size& a, const Size& b) {
   }
   whole = normal(std::move(whole));
   const auto plus_whole = [&](const Size& s) { return make(std::move(whole)) + s; };
-  if (!y[0].atoms.empty()) return plus_whole(rest.empty() ? Size(0) : atom(Atom::Op::floor_div, make(std::move(rest)), b));
+  if (!y[0].atoms.empty())
+    return plus_whole(rest.empty() ? Size(0) : atom(Atom::Op::floor_div, make(std::move(rest)), b));
 
   // By a constant: every coefficient of the rest lies in 0 .. c - 1.
   int64_t common = c, constant = 0;
@@ -334,7 +337,9 @@ int64_t Size::Algebra::eval(const Polynomial& p, std::span<const int64_t> symbol
         value = symbols[atom.symbol];
       } else {
         const int64_t a = atom.a.eval(symbols), b = atom.b.eval(symbols);
-        value = atom.op == Atom::Op::floor_div ? divide_down(a, b) : atom.op == Atom::Op::min ? std::min(a, b) : std::max(a, b);
+        value = atom.op == Atom::Op::floor_div ? divide_down(a, b)
+                : atom.op == Atom::Op::min     ? std::min(a, b)
+                                               : std::max(a, b);
       }
       product = checked_mul(product, value);
     }

@@ -39,15 +39,16 @@ TEST(Size, TextIsReadableAndReadsBack) {
   EXPECT_EQ(Size::floor_div(a + 63, 64).text(), "floor_div(s0 + 63, 64)");
   EXPECT_EQ((Size(0) - a).text(), "-s0");
   EXPECT_EQ(Size(INT64_MIN).text(), "-9223372036854775808");
-  for (const Size& s : {a, a * b - 2, Size(INT64_MIN), Size(INT64_MIN) * a - b, Size::mod(a * 3 + 1, 7), Size::max(a, Size::min(b, c) * 2)})
+  for (const Size& s : {a, a * b - 2, Size(INT64_MIN), Size(INT64_MIN) * a - b, Size::mod(a * 3 + 1, 7),
+                        Size::max(a, Size::min(b, c) * 2)})
     EXPECT_EQ(Size::parse(s.text()), s) << s.text();
   EXPECT_EQ(Size::parse("mod(s0, 64)"), Size::mod(a, 64));
   EXPECT_EQ(Size::parse("-(s0 - 1) * 2"), Size(2) - a * 2);
 }
 
 TEST(Size, WhatIsNoSizeIsRefused) {
-  for (const char* text : {"", "s", "s0 +", "s0 s1", "3.5", "99999999999999999999", "9223372036854775808", "foo(s0, 1)", "min(s0)", "(s0",
-                           "s99999999999", "floor_div(s0, 0)", "s0)", "mod(1, 0)", "-"})
+  for (const char* text : {"", "s", "s0 +", "s0 s1", "3.5", "99999999999999999999", "9223372036854775808", "foo(s0, 1)",
+                           "min(s0)", "(s0", "s99999999999", "floor_div(s0, 0)", "s0)", "mod(1, 0)", "-"})
     EXPECT_THROW(Size::parse(text), Error) << text;
   EXPECT_THROW(Size::parse(std::string(100'000, '(')), Error);
   std::string nested = "s0", product = "s0";

@@ -14,12 +14,18 @@ using base::Format;
 
 double rounding_unit(Format format) {
   switch (format) {
-    case Format::dl16: return 0x1p-10;
-    case Format::f16: return 0x1p-11;
-    case Format::f32: return f32_unit;
-    case Format::e4m3: return 0x1p-4;
-    case Format::e5m2: return 0x1p-3;
-    default: return 1;
+    case Format::dl16:
+      return 0x1p-10;
+    case Format::f16:
+      return 0x1p-11;
+    case Format::f32:
+      return f32_unit;
+    case Format::e4m3:
+      return 0x1p-4;
+    case Format::e5m2:
+      return 0x1p-3;
+    default:
+      return 1;
   }
 }
 
@@ -99,13 +105,23 @@ void round_values(double* v, int64_t n, HostType type, const Numerics& numerics,
     for (int64_t i = 0; i < n; ++i) v[i] = fn(v[i]);
   };
   switch (type) {
-    case HostType::b8: each([](double x) { return x != 0 ? 1.0 : 0.0; }); return;
-    case HostType::u8: each([](double x) { return double(static_cast<uint8_t>(static_cast<int64_t>(x))); }); return;
-    case HostType::i8: each([](double x) { return double(static_cast<int8_t>(static_cast<int64_t>(x))); }); return;
-    case HostType::i16: each([](double x) { return double(static_cast<int16_t>(static_cast<int64_t>(x))); }); return;
+    case HostType::b8:
+      each([](double x) { return x != 0 ? 1.0 : 0.0; });
+      return;
+    case HostType::u8:
+      each([](double x) { return double(static_cast<uint8_t>(static_cast<int64_t>(x))); });
+      return;
+    case HostType::i8:
+      each([](double x) { return double(static_cast<int8_t>(static_cast<int64_t>(x))); });
+      return;
+    case HostType::i16:
+      each([](double x) { return double(static_cast<int16_t>(static_cast<int64_t>(x))); });
+      return;
     case HostType::i32:
-    case HostType::i64: return;
-    default: break;
+    case HostType::i64:
+      return;
+    default:
+      break;
   }
   if (!numerics.round_to_device) return;
   float values[strip_points];
@@ -121,10 +137,17 @@ void round_values(double* v, int64_t n, HostType type, const Numerics& numerics,
     }
     for (int64_t i = 0; i < m; ++i) {
       switch (format) {
-        case Format::f16: values[i] = base::f16_to_f32(base::f32_to_f16(values[i])); break;
-        case Format::e4m3: values[i] = base::e4m3_to_f32(base::f32_to_e4m3(values[i])); break;
-        case Format::e5m2: values[i] = base::e5m2_to_f32(base::f32_to_e5m2(values[i])); break;
-        default: break;
+        case Format::f16:
+          values[i] = base::f16_to_f32(base::f32_to_f16(values[i]));
+          break;
+        case Format::e4m3:
+          values[i] = base::e4m3_to_f32(base::f32_to_e4m3(values[i]));
+          break;
+        case Format::e5m2:
+          values[i] = base::e5m2_to_f32(base::f32_to_e5m2(values[i]));
+          break;
+        default:
+          break;
       }
       x[i] = values[i];
     }
@@ -140,7 +163,8 @@ void round_lanes(Lanes& lanes, int64_t n, HostType type, const Numerics& numeric
   for (int64_t i = 0; i < n; ++i) {
     const double v = lanes.v[i];
     // What is exact and was stored exactly stays exact: copies are compared bit for bit.
-    if (std::isfinite(v) && (lanes.e[i] != 0 || v != before[i])) lanes.e[i] += unit * std::abs(v) + std::abs(v - before[i]);
+    if (std::isfinite(v) && (lanes.e[i] != 0 || v != before[i]))
+      lanes.e[i] += unit * std::abs(v) + std::abs(v - before[i]);
     if (!(lanes.e[i] >= 0)) lanes.e[i] = std::numeric_limits<double>::infinity();
   }
 }
@@ -168,9 +192,11 @@ void write_lanes(Run& run, Id value, const int64_t* places, int64_t n, Lanes& la
   }
 }
 
-// ---- expressions --------------------------------------------------------------------------------------------------------
+// ---- expressions
+// --------------------------------------------------------------------------------------------------------
 
-Evaluator::Evaluator(const Run& run, std::span<const Size> space, std::span<const Load> loads, std::vector<const Expr*> outputs)
+Evaluator::Evaluator(const Run& run, std::span<const Size> space, std::span<const Load> loads,
+                     std::vector<const Expr*> outputs)
     : run_(run), space_(space), loads_(loads), loaded_(loads.size()), places_(strip_points) {
   for (int64_t s : numbers(space)) points_ *= s;
   for (const Load& load : loads) walks_.push_back(Walk::of(load.ref));
@@ -191,7 +217,8 @@ void Evaluator::need_load(Id load) {
   i.load = load;
   i.to = load;
   // Temporaries of an index live above everything a surrounding expression may have in use.
-  for (const Load::Gather& g : loads_[l].gathers) i.args.push_back(compile(g.index, std::max(register_count_, static_cast<int>(loads_.size()))));
+  for (const Load::Gather& g : loads_[l].gathers)
+    i.args.push_back(compile(g.index, std::max(register_count_, static_cast<int>(loads_.size()))));
   code_.push_back(std::move(i));
 }
 
@@ -243,7 +270,8 @@ void Evaluator::read(const Instruction& i, int64_t first, int64_t n) {
   for (int64_t p = 0; p < n; ++p) {
     if (filled[p]) places[p] = 0;
   }
-  if (storage_elements(run_.graph.values[static_cast<size_t>(load.ref.value)]) > 0) read_lanes(run_, load.ref.value, places, n, out);
+  if (storage_elements(run_.graph.values[static_cast<size_t>(load.ref.value)]) > 0)
+    read_lanes(run_, load.ref.value, places, n, out);
   for (int64_t p = 0; p < n; ++p) {
     if (filled[p]) out.v[p] = load.fill, out.e[p] = 0;
     if (unsure[p]) out.e[p] = std::numeric_limits<double>::infinity();
@@ -254,7 +282,8 @@ void Evaluator::strip(int64_t first, int64_t n) {
   using Leaf = Expr::Leaf;
   const auto constant = [&](Lanes& out, double v, Reg type) {
     std::fill_n(out.v, n, v);
-    std::fill_n(out.e, n, type == Reg::f32 && v != static_cast<double>(static_cast<float>(v)) ? f32_unit * std::abs(v) : 0.0);
+    std::fill_n(out.e, n,
+                type == Reg::f32 && v != static_cast<double>(static_cast<float>(v)) ? f32_unit * std::abs(v) : 0.0);
   };
   for (const Instruction& i : code_) {
     if (i.expr == nullptr) {
@@ -264,8 +293,12 @@ void Evaluator::strip(int64_t first, int64_t n) {
     const Expr& e = *i.expr;
     Lanes& out = registers_[static_cast<size_t>(i.to)];
     switch (e.leaf) {
-      case Leaf::constant: constant(out, e.type == Reg::f32 ? e.number : static_cast<double>(e.integer), e.type); break;
-      case Leaf::param: constant(out, run_.params[static_cast<size_t>(e.id)], e.type); break;
+      case Leaf::constant:
+        constant(out, e.type == Reg::f32 ? e.number : static_cast<double>(e.integer), e.type);
+        break;
+      case Leaf::param:
+        constant(out, run_.params[static_cast<size_t>(e.id)], e.type);
+        break;
       case Leaf::size: {
         const int64_t s = *e.size.constant();
         if (s < INT32_MIN || s > INT32_MAX) run_.fail_here(fmt::format("size {} is outside int32", s));

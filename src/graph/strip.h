@@ -1,4 +1,5 @@
-// The interpreter's working unit: up to 512 consecutive points of a node's space, each with a value and what may be wrong with it.
+// The interpreter's working unit: up to 512 consecutive points of a node's space, each with a value and what may be
+// wrong with it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@ namespace spyre::graph {
 
 constexpr int64_t strip_points = 512;
 
-/// `e` bounds what a correct device's value may differ by, halved (tolerance() doubles it): from the rounding of every f32 operation
-/// and of every stored value on the way.
+/// `e` bounds what a correct device's value may differ by, halved (tolerance() doubles it): from the rounding of every
+/// f32 operation and of every stored value on the way.
 struct Lanes {
   double v[strip_points];
   double e[strip_points];
@@ -33,7 +34,9 @@ struct Run {
   Id node = 0;
 
   [[noreturn]] void fail_here(const std::string& what) const;
-  double unit(Id value) const { return rounding_unit(base::device_format(graph.values[static_cast<size_t>(value)].type)); }
+  double unit(Id value) const {
+    return rounding_unit(base::device_format(graph.values[static_cast<size_t>(value)].type));
+  }
 };
 
 /// Storage elements of an instantiated value.
@@ -55,8 +58,8 @@ class Walk {
 
 std::vector<int64_t> numbers(std::span<const Size> sizes);
 
-/// Rounds n values as a store to the type does: to its device format (floats, when `numerics` says so) or its width (integers).
-/// `arithmetic`: overflow becomes infinity; else (host values) it saturates.
+/// Rounds n values as a store to the type does: to its device format (floats, when `numerics` says so) or its width
+/// (integers). `arithmetic`: overflow becomes infinity; else (host values) it saturates.
 void round_values(double* v, int64_t n, HostType type, const Numerics& numerics, bool arithmetic);
 /// The same for lanes, adding the rounding to `e`.
 void round_lanes(Lanes& lanes, int64_t n, HostType type, const Numerics& numerics);
@@ -102,7 +105,8 @@ class Evaluator {
   int64_t points_ = 1;
 };
 
-// ---- node kinds: results are allocated, inputs are there ---------------------------------------------------------------
+// ---- node kinds: results are allocated, inputs are there
+// ---------------------------------------------------------------
 
 void interpret(Run& run, const Reduce& n, const Node& node);
 void interpret(Run& run, const Scan& n, const Node& node);

@@ -56,72 +56,118 @@ constexpr double exact = 0, once = 1, function = 8;
 bool float_unary(VecOp op, const Lanes& a, int64_t n, Lanes& out) {
   const auto same = [](double, double, double e) { return e; };
   switch (op) {
-    case VecOp::neg: unary(a, n, out, exact, [](double x) { return -x; }, same); break;
-    case VecOp::abs: unary(a, n, out, exact, [](double x) { return std::abs(x); }, same); break;
+    case VecOp::neg:
+      unary(a, n, out, exact, [](double x) { return -x; }, same);
+      break;
+    case VecOp::abs:
+      unary(a, n, out, exact, [](double x) { return std::abs(x); }, same);
+      break;
     case VecOp::square:
-      unary(a, n, out, once, [](double x) { return x * x; }, [](double x, double, double e) { return (2 * std::abs(x) + e) * e; });
+      unary(
+          a, n, out, once, [](double x) { return x * x; },
+          [](double x, double, double e) { return (2 * std::abs(x) + e) * e; });
       break;
     case VecOp::floor:
-      unary(a, n, out, exact, [](double x) { return std::floor(x); }, [](double x, double, double e) { return steps([](double t) { return std::floor(t); }, x, e); });
+      unary(
+          a, n, out, exact, [](double x) { return std::floor(x); },
+          [](double x, double, double e) { return steps([](double t) { return std::floor(t); }, x, e); });
       break;
     case VecOp::ceil:
-      unary(a, n, out, exact, [](double x) { return std::ceil(x); }, [](double x, double, double e) { return steps([](double t) { return std::ceil(t); }, x, e); });
+      unary(
+          a, n, out, exact, [](double x) { return std::ceil(x); },
+          [](double x, double, double e) { return steps([](double t) { return std::ceil(t); }, x, e); });
       break;
     case VecOp::round:
-      unary(a, n, out, exact, [](double x) { return std::nearbyint(x); }, [](double x, double, double e) { return steps([](double t) { return std::nearbyint(t); }, x, e); });
+      unary(
+          a, n, out, exact, [](double x) { return std::nearbyint(x); },
+          [](double x, double, double e) { return steps([](double t) { return std::nearbyint(t); }, x, e); });
       break;
     case VecOp::trunc:
-      unary(a, n, out, exact, [](double x) { return std::trunc(x); }, [](double x, double, double e) { return steps([](double t) { return std::trunc(t); }, x, e); });
+      unary(
+          a, n, out, exact, [](double x) { return std::trunc(x); },
+          [](double x, double, double e) { return steps([](double t) { return std::trunc(t); }, x, e); });
       break;
     case VecOp::exp:
-      unary(a, n, out, function, [](double x) { return std::exp(x); }, [](double, double r, double e) { return r * std::expm1(e); });
+      unary(
+          a, n, out, function, [](double x) { return std::exp(x); },
+          [](double, double r, double e) { return r * std::expm1(e); });
       break;
     case VecOp::expm1:
-      unary(a, n, out, function, [](double x) { return std::expm1(x); }, [](double x, double, double e) { return std::exp(x) * std::expm1(e); });
+      unary(
+          a, n, out, function, [](double x) { return std::expm1(x); },
+          [](double x, double, double e) { return std::exp(x) * std::expm1(e); });
       break;
     case VecOp::exp2:
-      unary(a, n, out, function, [](double x) { return std::exp2(x); }, [](double, double r, double e) { return r * (std::exp2(e) - 1); });
+      unary(
+          a, n, out, function, [](double x) { return std::exp2(x); },
+          [](double, double r, double e) { return r * (std::exp2(e) - 1); });
       break;
     case VecOp::log:
-      unary(a, n, out, function, [](double x) { return std::log(x); }, [](double x, double, double e) { return ratio(e, x - e); });
+      unary(
+          a, n, out, function, [](double x) { return std::log(x); },
+          [](double x, double, double e) { return ratio(e, x - e); });
       break;
     case VecOp::log2:
-      unary(a, n, out, function, [](double x) { return std::log2(x); }, [](double x, double, double e) { return 1.4427 * ratio(e, x - e); });
+      unary(
+          a, n, out, function, [](double x) { return std::log2(x); },
+          [](double x, double, double e) { return 1.4427 * ratio(e, x - e); });
       break;
     case VecOp::log1p:
-      unary(a, n, out, function, [](double x) { return std::log1p(x); }, [](double x, double, double e) { return ratio(e, 1 + x - e); });
+      unary(
+          a, n, out, function, [](double x) { return std::log1p(x); },
+          [](double x, double, double e) { return ratio(e, 1 + x - e); });
       break;
     case VecOp::sqrt:
-      unary(a, n, out, once, [](double x) { return std::sqrt(x); },
-            [](double x, double r, double e) { return x > e ? ratio(e, r) : std::sqrt(e); });
+      unary(
+          a, n, out, once, [](double x) { return std::sqrt(x); },
+          [](double x, double r, double e) { return x > e ? ratio(e, r) : std::sqrt(e); });
       break;
     case VecOp::rsqrt:
-      unary(a, n, out, 2 * once, [](double x) { return 1 / std::sqrt(x); }, [](double x, double r, double e) { return e == 0 ? 0 : r * ratio(e, x - e); });
+      unary(
+          a, n, out, 2 * once, [](double x) { return 1 / std::sqrt(x); },
+          [](double x, double r, double e) { return e == 0 ? 0 : r * ratio(e, x - e); });
       break;
     case VecOp::rcp:
-      unary(a, n, out, once, [](double x) { return 1 / x; }, [](double x, double r, double e) { return e == 0 ? 0 : std::abs(r) * ratio(e, std::abs(x) - e); });
+      unary(
+          a, n, out, once, [](double x) { return 1 / x; },
+          [](double x, double r, double e) { return e == 0 ? 0 : std::abs(r) * ratio(e, std::abs(x) - e); });
       break;
     case VecOp::sin:
-      unary(a, n, out, once, [](double x) { return std::sin(x); }, [](double, double, double e) { return std::min(e, 2.0) + 0x1p-22; });
+      unary(
+          a, n, out, once, [](double x) { return std::sin(x); },
+          [](double, double, double e) { return std::min(e, 2.0) + 0x1p-22; });
       break;
     case VecOp::cos:
-      unary(a, n, out, once, [](double x) { return std::cos(x); }, [](double, double, double e) { return std::min(e, 2.0) + 0x1p-22; });
+      unary(
+          a, n, out, once, [](double x) { return std::cos(x); },
+          [](double, double, double e) { return std::min(e, 2.0) + 0x1p-22; });
       break;
     case VecOp::tan:
-      unary(a, n, out, function, [](double x) { return std::tan(x); }, [](double, double r, double e) { return (1 + r * r) * (e + 0x1p-22); });
+      unary(
+          a, n, out, function, [](double x) { return std::tan(x); },
+          [](double, double r, double e) { return (1 + r * r) * (e + 0x1p-22); });
       break;
     case VecOp::tanh:
-      unary(a, n, out, function, [](double x) { return std::tanh(x); }, [](double, double r, double e) { return std::min(e, (1 - r * r) * e + e * e); });
+      unary(
+          a, n, out, function, [](double x) { return std::tanh(x); },
+          [](double, double r, double e) { return std::min(e, (1 - r * r) * e + e * e); });
       break;
     case VecOp::erf:
-      unary(a, n, out, once, [](double x) { return std::erf(x); },
-            [](double x, double, double e) { return std::min(2.0, 2 / std::sqrt(pi) * std::min(e, std::exp(-x * x) * e + e * e)) + 0x1p-21; });
+      unary(
+          a, n, out, once, [](double x) { return std::erf(x); },
+          [](double x, double, double e) {
+            return std::min(2.0, 2 / std::sqrt(pi) * std::min(e, std::exp(-x * x) * e + e * e)) + 0x1p-21;
+          });
       break;
     case VecOp::sign:
-      unary(a, n, out, exact, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; },
-            [](double x, double, double e) { return may_flip(x, e) ? 1.0 : 0.0; });
+      unary(
+          a, n, out, exact, [](double x) { return x > 0   ? 1.0
+                                                  : x < 0 ? -1.0
+                                                          : x; },
+          [](double x, double, double e) { return may_flip(x, e) ? 1.0 : 0.0; });
       break;
-    default: return false;
+    default:
+      return false;
   }
   return true;
 }
@@ -145,30 +191,46 @@ bool float_binary(VecOp op, const Lanes& a, const Lanes& b, int64_t n, Lanes& ou
   const auto sum = [](double, double, double, double ex, double ey) { return ex + ey; };
   const auto larger = [](double, double, double, double ex, double ey) { return std::max(ex, ey); };
   switch (op) {
-    case VecOp::add: binary(a, b, n, out, once, [](double x, double y) { return x + y; }, sum); break;
-    case VecOp::sub: binary(a, b, n, out, once, [](double x, double y) { return x - y; }, sum); break;
+    case VecOp::add:
+      binary(a, b, n, out, once, [](double x, double y) { return x + y; }, sum);
+      break;
+    case VecOp::sub:
+      binary(a, b, n, out, once, [](double x, double y) { return x - y; }, sum);
+      break;
     case VecOp::mul:
-      binary(a, b, n, out, once, [](double x, double y) { return x * y; },
-             [](double x, double y, double, double ex, double ey) {
-               return (ex == 0 ? 0 : ex * (std::abs(y) + ey)) + (ey == 0 ? 0 : ey * std::abs(x));
-             });
+      binary(
+          a, b, n, out, once, [](double x, double y) { return x * y; },
+          [](double x, double y, double, double ex, double ey) {
+            return (ex == 0 ? 0 : ex * (std::abs(y) + ey)) + (ey == 0 ? 0 : ey * std::abs(x));
+          });
       break;
     case VecOp::div:
-      binary(a, b, n, out, once, [](double x, double y) { return x / y; },
-             [](double, double y, double r, double ex, double ey) {
-               return ex == 0 && ey == 0 ? 0 : ratio(ex + std::abs(r) * ey, std::abs(y) - ey);
-             });
+      binary(
+          a, b, n, out, once, [](double x, double y) { return x / y; },
+          [](double, double y, double r, double ex, double ey) {
+            return ex == 0 && ey == 0 ? 0 : ratio(ex + std::abs(r) * ey, std::abs(y) - ey);
+          });
       break;
-    case VecOp::min: binary(a, b, n, out, exact, min_nan, larger); break;
-    case VecOp::max: binary(a, b, n, out, exact, max_nan, larger); break;
-    case VecOp::pow: binary(a, b, n, out, function, [](double x, double y) { return std::pow(x, y); }, pow_error); break;
-    case VecOp::fmod: binary(a, b, n, out, exact, [](double x, double y) { return std::fmod(x, y); }, fmod_error); break;
-    default: return false;
+    case VecOp::min:
+      binary(a, b, n, out, exact, min_nan, larger);
+      break;
+    case VecOp::max:
+      binary(a, b, n, out, exact, max_nan, larger);
+      break;
+    case VecOp::pow:
+      binary(a, b, n, out, function, [](double x, double y) { return std::pow(x, y); }, pow_error);
+      break;
+    case VecOp::fmod:
+      binary(a, b, n, out, exact, [](double x, double y) { return std::fmod(x, y); }, fmod_error);
+      break;
+    default:
+      return false;
   }
   return true;
 }
 
-// ---- integers -----------------------------------------------------------------------------------------------------------
+// ---- integers
+// -----------------------------------------------------------------------------------------------------------
 
 int64_t floor_div(int64_t x, int64_t y) { return x / y - (x % y != 0 && (x < 0) != (y < 0)); }
 
@@ -189,29 +251,46 @@ uint32_t philox(uint32_t key, uint32_t offset, uint32_t index, int64_t word) {
 /// The exact result of an operation on int32 values (fits int64), before wrapping.
 int64_t integer(const Run& run, const Expr& e, int64_t x, int64_t y, int64_t z) {
   switch (e.op) {
-    case VecOp::add: return x + y;
-    case VecOp::sub: return x - y;
-    case VecOp::mul: return x * y;
+    case VecOp::add:
+      return x + y;
+    case VecOp::sub:
+      return x - y;
+    case VecOp::mul:
+      return x * y;
     case VecOp::div:
     case VecOp::floor_div:
     case VecOp::remainder:
       if (y == 0) run.fail_here("integer division by zero");
       return e.op == VecOp::div ? x / y : e.op == VecOp::floor_div ? floor_div(x, y) : x - y * floor_div(x, y);
-    case VecOp::min: return std::min(x, y);
-    case VecOp::max: return std::max(x, y);
-    case VecOp::abs: return x < 0 ? -x : x;
-    case VecOp::neg: return -x;
-    case VecOp::square: return x * x;
-    case VecOp::sign: return (x > 0) - (x < 0);
-    case VecOp::bit_and: return x & y;
-    case VecOp::bit_or: return x | y;
-    case VecOp::bit_xor: return x ^ y;
-    case VecOp::bit_not: return ~x;
-    case VecOp::shl: return y >= 0 && y < 32 ? x * (int64_t{1} << y) : 0;
-    case VecOp::shr: return x >> (y >= 0 && y < 32 ? y : 31);
+    case VecOp::min:
+      return std::min(x, y);
+    case VecOp::max:
+      return std::max(x, y);
+    case VecOp::abs:
+      return x < 0 ? -x : x;
+    case VecOp::neg:
+      return -x;
+    case VecOp::square:
+      return x * x;
+    case VecOp::sign:
+      return (x > 0) - (x < 0);
+    case VecOp::bit_and:
+      return x & y;
+    case VecOp::bit_or:
+      return x | y;
+    case VecOp::bit_xor:
+      return x ^ y;
+    case VecOp::bit_not:
+      return ~x;
+    case VecOp::shl:
+      return y >= 0 && y < 32 ? x * (int64_t{1} << y) : 0;
+    case VecOp::shr:
+      return x >> (y >= 0 && y < 32 ? y : 31);
     case VecOp::philox:
-      return static_cast<int32_t>(philox(static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z), e.integer));
-    default: run.fail_here(fmt::format("operation {} of integers", op_word(e.op)));
+      return static_cast<int32_t>(
+          philox(static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z), e.integer));
+    default:
+      run.fail_here(fmt::format("operation {} of integers", op_word(e.op)));
   }
 }
 
@@ -221,7 +300,8 @@ void integers(const Run& run, const Expr& e, const Lanes* const* args, int64_t n
     const int64_t x = arg(0), y = arg(1);
     const int64_t r = integer(run, e, x, y, arg(2));
     const auto wrapped = static_cast<int32_t>(r);
-    if (e.trap && wrapped != r) run.fail_here(fmt::format("{} of int64 values gives {}, which leaves int32", op_word(e.op), r));
+    if (e.trap && wrapped != r)
+      run.fail_here(fmt::format("{} of int64 values gives {}, which leaves int32", op_word(e.op), r));
     double error = 0;
     for (size_t a = 0; a < e.args.size(); ++a) {
       const double ea = args[a]->e[i];
@@ -236,7 +316,8 @@ void integers(const Run& run, const Expr& e, const Lanes* const* args, int64_t n
   }
 }
 
-// ---- predicates and casts -----------------------------------------------------------------------------------------------
+// ---- predicates and casts
+// -----------------------------------------------------------------------------------------------
 
 template <typename Fn>
 void compare(const Lanes& a, const Lanes& b, int64_t n, Lanes& out, Fn fn) {
@@ -296,22 +377,31 @@ void cast(const Run& run, const Expr& e, Reg from, const Lanes& a, int64_t n, La
 
 void apply(const Run& run, const Expr& e, Reg from, const Lanes* const* args, int64_t n, Lanes& out) {
   switch (e.op) {
-    case VecOp::lt: return compare(*args[0], *args[1], n, out, [](double x, double y) { return x < y; });
-    case VecOp::le: return compare(*args[0], *args[1], n, out, [](double x, double y) { return x <= y; });
-    case VecOp::gt: return compare(*args[0], *args[1], n, out, [](double x, double y) { return x > y; });
-    case VecOp::ge: return compare(*args[0], *args[1], n, out, [](double x, double y) { return x >= y; });
-    case VecOp::eq: return compare(*args[0], *args[1], n, out, [](double x, double y) { return x == y; });
-    case VecOp::ne: return compare(*args[0], *args[1], n, out, [](double x, double y) { return x != y; });
+    case VecOp::lt:
+      return compare(*args[0], *args[1], n, out, [](double x, double y) { return x < y; });
+    case VecOp::le:
+      return compare(*args[0], *args[1], n, out, [](double x, double y) { return x <= y; });
+    case VecOp::gt:
+      return compare(*args[0], *args[1], n, out, [](double x, double y) { return x > y; });
+    case VecOp::ge:
+      return compare(*args[0], *args[1], n, out, [](double x, double y) { return x >= y; });
+    case VecOp::eq:
+      return compare(*args[0], *args[1], n, out, [](double x, double y) { return x == y; });
+    case VecOp::ne:
+      return compare(*args[0], *args[1], n, out, [](double x, double y) { return x != y; });
     case VecOp::is_nan:
       for (int64_t i = 0; i < n; ++i) out.v[i] = std::isnan(args[0]->v[i]) ? 1 : 0, out.e[i] = 0;
       return;
     case VecOp::logical_and:
-    case VecOp::logical_or: return logical(e.op, *args[0], *args[1], n, out);
+    case VecOp::logical_or:
+      return logical(e.op, *args[0], *args[1], n, out);
     case VecOp::logical_not:
       for (int64_t i = 0; i < n; ++i) out.v[i] = 1 - args[0]->v[i], out.e[i] = args[0]->e[i];
       return;
-    case VecOp::select: return select(*args[0], *args[1], *args[2], n, out);
-    case VecOp::cast: return cast(run, e, from, *args[0], n, out);
+    case VecOp::select:
+      return select(*args[0], *args[1], *args[2], n, out);
+    case VecOp::cast:
+      return cast(run, e, from, *args[0], n, out);
     case VecOp::fma:
       for (int64_t i = 0; i < n; ++i) {
         const double x = args[0]->v[i], y = args[1]->v[i], z = args[2]->v[i];
@@ -324,7 +414,8 @@ void apply(const Run& run, const Expr& e, Reg from, const Lanes* const* args, in
         out.e[i] = error < infinity ? error : std::isfinite(out.v[i]) ? infinity : 0;
       }
       return;
-    default: break;
+    default:
+      break;
   }
   if (from != Reg::f32) return integers(run, e, args, n, out);
   if (e.args.size() == 1 ? float_unary(e.op, *args[0], n, out) : float_binary(e.op, *args[0], *args[1], n, out)) return;

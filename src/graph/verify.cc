@@ -101,7 +101,8 @@ class Verifier {
     }};
     for (const Value& v : g_.values) {
       if (v.sizes.size() > max_rank) refuse("a value of {} dimensions, at most {}", v.sizes.size(), max_rank);
-      if (v.sizes.size() != v.strides.size()) refuse("a value of {} sizes and {} strides", v.sizes.size(), v.strides.size());
+      if (v.sizes.size() != v.strides.size())
+        refuse("a value of {} sizes and {} strides", v.sizes.size(), v.strides.size());
       walk.value(v);
       register_of(v.type);
       extent(v);
@@ -166,7 +167,9 @@ class Verifier {
     if (!sizes || !strides || !offset || !room) return;
     if (std::find(sizes->begin(), sizes->end(), 0) != sizes->end()) return;
     Size lowest = *offset, highest = *offset;
-    const auto reach = [&](const Size& span) { (span < Size(0) ? lowest : highest) = (span < Size(0) ? lowest : highest) + span; };
+    const auto reach = [&](const Size& span) {
+      (span < Size(0) ? lowest : highest) = (span < Size(0) ? lowest : highest) + span;
+    };
     for (size_t d = 0; d < sizes->size(); ++d) reach(Size((*sizes)[d] - 1) * Size((*strides)[d]));
     for (const Load::Gather& gather : gathers) {
       const auto bound = gather.bound.constant(), stride = gather.stride.constant();
@@ -176,12 +179,14 @@ class Verifier {
       reach(Size(*bound - 1) * Size(*stride));
     }
     if (*lowest.constant() < 0 || *highest.constant() >= *room)
-      outside("a reference {} strides {} offset {} reads elements {} to {} of v{} {}, which has {}", list_text(ref.sizes),
-              list_text(ref.strides), *offset, *lowest.constant(), *highest.constant(), ref.value, shape_text(v.type, v.sizes), *room);
+      outside("a reference {} strides {} offset {} reads elements {} to {} of v{} {}, which has {}",
+              list_text(ref.sizes), list_text(ref.strides), *offset, *lowest.constant(), *highest.constant(), ref.value,
+              shape_text(v.type, v.sizes), *room);
   }
 
   void same(std::span<const Size> a, std::span<const Size> b, std::string_view what) const {
-    if (!std::equal(a.begin(), a.end(), b.begin(), b.end())) refuse("{} is {}, not {}", what, list_text(a), list_text(b));
+    if (!std::equal(a.begin(), a.end(), b.begin(), b.end()))
+      refuse("{} is {}, not {}", what, list_text(a), list_text(b));
   }
 
   Reg reg(const Ref& ref) const { return register_of(value(ref.value).type); }
@@ -233,7 +238,8 @@ class Verifier {
   Reg result_reg(const Node& node, size_t r) const { return register_of(result_type(node, r)); }
   void result_is(const Node& node, size_t r, Reg type) const {
     if (result_reg(node, r) != type)
-      refuse("result {} is {}, but its values are {}", r, base::host_name(result_type(node, r)), program::register_name(type));
+      refuse("result {} is {}, but its values are {}", r, base::host_name(result_type(node, r)),
+             program::register_name(type));
   }
 
   void results(const Node& node) const {
@@ -263,7 +269,8 @@ class Verifier {
     int64_t step = 1;
     for (size_t d : order) {
       if ((*sizes)[d] == 1) continue;
-      if ((*strides)[d] != step) refuse("a result {} with strides {} is not dense", list_text(v.sizes), list_text(v.strides));
+      if ((*strides)[d] != step)
+        refuse("a result {} with strides {} is not dense", list_text(v.sizes), list_text(v.strides));
       step *= (*sizes)[d];
     }
   }
@@ -274,19 +281,22 @@ class Verifier {
       reference(ref);
       if (!(ref == whole(g_, ref.value))) refuse("an output is not the whole of v{}", ref.value);
       if (value(ref.value).node == none) refuse("output v{} is an input: Builder::output copies it", ref.value);
-      if (seen[static_cast<size_t>(ref.value)]) refuse("value v{} is two outputs: Builder::output copies it", ref.value);
+      if (seen[static_cast<size_t>(ref.value)])
+        refuse("value v{} is two outputs: Builder::output copies it", ref.value);
       seen[static_cast<size_t>(ref.value)] = true;
     }
     std::vector<bool> mutated(g_.values.size());
     for (const Graph::Mutation& m : g_.mutations) {
       const Value& v = value(m.input);
       reference(m.value);
-      if (std::find(g_.inputs.begin(), g_.inputs.end(), m.input) == g_.inputs.end()) refuse("v{} is mutated, but no input", m.input);
+      if (std::find(g_.inputs.begin(), g_.inputs.end(), m.input) == g_.inputs.end())
+        refuse("v{} is mutated, but no input", m.input);
       if (mutated[static_cast<size_t>(m.input)]) refuse("input v{} is mutated twice", m.input);
       mutated[static_cast<size_t>(m.input)] = true;
       same(m.value.sizes, v.sizes, "the new value of a mutated input");
       if (value(m.value.value).type != v.type)
-        refuse("input v{} of {} is mutated to {}", m.input, base::host_name(v.type), base::host_name(value(m.value.value).type));
+        refuse("input v{} of {} is mutated to {}", m.input, base::host_name(v.type),
+               base::host_name(value(m.value.value).type));
     }
   }
 
@@ -296,7 +306,8 @@ class Verifier {
     if (n.value.empty()) refuse("a map without values");
     space(n.space);
     loads(n.loads, n.space);
-    for (size_t r = 0; r < n.value.size(); ++r) expr(n.value[r], n.space.size(), n.loads, result_reg(node, r), "a value");
+    for (size_t r = 0; r < n.value.size(); ++r)
+      expr(n.value[r], n.space.size(), n.loads, result_reg(node, r), "a value");
   }
 
   /// Types of a monoid's value and states.
@@ -306,7 +317,8 @@ class Verifier {
     const bool arg = m == Monoid::argmax || m == Monoid::argmin;
     if (truth != (e.type == Reg::pred) || (floats && e.type != Reg::f32))
       refuse("{} of {}", program::monoid_name(m), program::register_name(e.type));
-    if (trap && (e.type != Reg::i32 || (m != Monoid::sum && m != Monoid::prod))) refuse("trap belongs to sums and products of i32");
+    if (trap && (e.type != Reg::i32 || (m != Monoid::sum && m != Monoid::prod)))
+      refuse("trap belongs to sums and products of i32");
     for (size_t r = 0; r < node.results.size(); ++r) result_is(node, r, arg && r == 1 ? Reg::i32 : e.type);
   }
 
@@ -336,11 +348,13 @@ class Verifier {
     load(n.b, n.space, {});
     for (size_t d = 0; d < n.space.size(); ++d) {
       if (n.space[d].is(1)) continue;
-      if (n.roles[d] == Contract::Role::n && !n.a.ref.strides[d].is(0)) refuse("a moves along dimension {}, which is n", d);
+      if (n.roles[d] == Contract::Role::n && !n.a.ref.strides[d].is(0))
+        refuse("a moves along dimension {}, which is n", d);
       const auto role = n.roles[d];
       if ((role == Contract::Role::n && names_iota(n.a, d)) || (role == Contract::Role::m && names_iota(n.b, d)))
         refuse("an operand's gather depends on dimension {}, along which it stands still", d);
-      if (n.roles[d] == Contract::Role::m && !n.b.ref.strides[d].is(0)) refuse("b moves along dimension {}, which is m", d);
+      if (n.roles[d] == Contract::Role::m && !n.b.ref.strides[d].is(0))
+        refuse("b moves along dimension {}, which is m", d);
     }
     if (reg(n.a.ref) != reg(n.b.ref) || reg(n.a.ref) == Reg::pred)
       refuse("operands {} and {}: both floats or both integers", base::host_name(value(n.a.ref.value).type),
@@ -353,7 +367,8 @@ class Verifier {
     return std::any_of(e.args.begin(), e.args.end(), [d](const Expr& a) { return names_iota(a, d); });
   }
   static bool names_iota(const Load& load, size_t d) {
-    return std::any_of(load.gathers.begin(), load.gathers.end(), [d](const Load::Gather& g) { return names_iota(g.index, d); });
+    return std::any_of(load.gathers.begin(), load.gathers.end(),
+                       [d](const Load::Gather& g) { return names_iota(g.index, d); });
   }
 
   void check(const Attention& n, const Node& node) const {
@@ -374,7 +389,8 @@ class Verifier {
       if (reg(*n.mask) == Reg::i32) refuse("the mask is float or bool");
     }
     expr(n.scale, 0, {}, Reg::f32, "the scale");
-    if (n.scale.leaf != Expr::Leaf::constant && n.scale.leaf != Expr::Leaf::param) refuse("the scale is a constant or a param");
+    if (n.scale.leaf != Expr::Leaf::constant && n.scale.leaf != Expr::Leaf::param)
+      refuse("the scale is a constant or a param");
     for (size_t r = 0; r < node.results.size(); ++r) result_is(node, r, Reg::f32);
   }
 
@@ -382,7 +398,8 @@ class Verifier {
     space(n.sizes);
     const HostType type = result_type(node, 0);
     const auto same_type = [&](const Ref& ref) {
-      if (value(ref.value).type != type) refuse("v{} is {}, the result {}", ref.value, base::host_name(value(ref.value).type), base::host_name(type));
+      if (value(ref.value).type != type)
+        refuse("v{} is {}, the result {}", ref.value, base::host_name(value(ref.value).type), base::host_name(type));
     };
     if (n.base) {
       reference(*n.base);
@@ -406,7 +423,8 @@ class Verifier {
     if (!from || !start || !step || !size || *from == 0) return;
     const Size last = Size(*start) + Size(*from - 1) * Size(*step);
     if (*start < 0 || *last.constant() >= *size)
-      outside("a piece {} lands at {} to {} of dimension {}, which has {}", list_text(p.from.sizes), *start, *last.constant(), d, *size);
+      outside("a piece {} lands at {} to {} of dimension {}, which has {}", list_text(p.from.sizes), *start,
+              *last.constant(), d, *size);
   }
 
   void check(const Scatter& n, const Node& node) const {
@@ -414,10 +432,12 @@ class Verifier {
     reference(n.base);
     loads(n.loads, n.space);
     if (value(n.base.value).type != result_type(node, 0))
-      refuse("the base is {}, the result {}", base::host_name(value(n.base.value).type), base::host_name(result_type(node, 0)));
+      refuse("the base is {}, the result {}", base::host_name(value(n.base.value).type),
+             base::host_name(result_type(node, 0)));
     expr(n.value, n.space.size(), n.loads, reg(n.base), "the value");
     if (n.value.type == Reg::pred && n.mode != Scatter::Mode::set) refuse("predicates are only set");
-    if (n.targets.size() != n.base.sizes.size()) refuse("{} targets for {} dimensions", n.targets.size(), n.base.sizes.size());
+    if (n.targets.size() != n.base.sizes.size())
+      refuse("{} targets for {} dimensions", n.targets.size(), n.base.sizes.size());
     for (const Scatter::Target& t : n.targets) {
       expr(t.index, n.space.size(), n.loads, Reg::i32, "the index of a target");
       if (t.outside == OnOutside::fill) refuse("a scatter traps or skips; fill belongs to gathers");
@@ -432,7 +452,8 @@ class Verifier {
     if (k && (*k < 0 || (size && *k > *size))) outside("the first {} of {}", *k, size ? *size : 0);
     if (reg(n.from) == Reg::pred) refuse("a sort of bool: cast it to uint8");
     if (result_type(node, 0) != value(n.from.value).type)
-      refuse("values of {} sorted as {}", base::host_name(value(n.from.value).type), base::host_name(result_type(node, 0)));
+      refuse("values of {} sorted as {}", base::host_name(value(n.from.value).type),
+             base::host_name(result_type(node, 0)));
     result_is(node, 1, Reg::i32);
   }
 

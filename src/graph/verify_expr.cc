@@ -29,14 +29,21 @@ struct Checker {
     for (const Expr& a : e.args) check(a, depth + 1);
     Reg expected = e.type;
     switch (e.leaf) {
-      case Leaf::none: expected = operation(e); break;
-      case Leaf::load: expected = load(e); break;
+      case Leaf::none:
+        expected = operation(e);
+        break;
+      case Leaf::load:
+        expected = load(e);
+        break;
       case Leaf::constant:
         if (e.type == Reg::i32 && (e.integer < INT32_MIN || e.integer > INT32_MAX))
           refuse("constant {} is outside int32", e.integer);
-        if (e.type == Reg::pred && e.integer != 0 && e.integer != 1) refuse("a predicate constant {}: 0 or 1", e.integer);
+        if (e.type == Reg::pred && e.integer != 0 && e.integer != 1)
+          refuse("a predicate constant {}: 0 or 1", e.integer);
         break;
-      case Leaf::size: expected = Reg::i32; break;
+      case Leaf::size:
+        expected = Reg::i32;
+        break;
       case Leaf::param:
         if (e.id < 0 || static_cast<size_t>(e.id) >= graph.params.size()) refuse("there is no param p{}", e.id);
         expected = graph.params[static_cast<size_t>(e.id)].is_float ? Reg::f32 : Reg::i32;
