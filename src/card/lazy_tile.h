@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 
 #include "card/view.h"
 
@@ -27,6 +29,16 @@ struct MemBox {
 
 class SymbolMap;
 
+/// Rows of float32, aligned to 128 bytes, kept from tile to tile.
+struct DecodedRows {
+  struct Free {
+    void operator()(float* p) const { std::free(p); }
+  };
+  std::unique_ptr<float, Free> data;
+  int64_t elements = 0;
+  int64_t stride = 0;  ///< elements between rows
+};
+
 struct LazyTile {
   bool pending = false;
   bool reused = false;  ///< other loads of the kernel fetch the same box: its decoded form is worth keeping
@@ -36,6 +48,8 @@ struct LazyTile {
   MemBox box;
   View to;
   uint32_t fill = 0;  ///< bits of the fill element
+  bool decoded = false;
+  DecodedRows rows;  ///< valid when decoded: the values, for all steps that read the tile
 };
 
 }  // namespace spyre::card

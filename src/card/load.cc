@@ -107,6 +107,7 @@ class LoadExec final : public StepExec {
       if (to_.whole() && !access_.indexed() && !stored_) {
         LazyTile& lazy = core.lazy[to_.buffer()];
         lazy.pending = true;
+        lazy.decoded = false;
         lazy.reused = reused_;
         lazy.map = &access_.map();
         lazy.memory = run.symbol_base[access_.formal()];

@@ -82,6 +82,20 @@ void SymbolMap::walk_separable(const MemBox& box, int d, int64_t tile, int64_t d
                                const std::pair<int64_t, int64_t>* in, Fn& fn) const {
   const auto& m = box.dims[d];
   const auto [p0, p1] = in[d];
+  if (d + 2 == box.rank && box.dims[d + 1].step == 1) {
+    // Stick column by stick column: its rows usually lie next to each other, while columns are far apart and may
+    // compete for the same cache sets.
+    const auto& c = box.dims[d + 1];
+    const auto [c0, c1] = in[d + 1];
+    const int64_t end = size(d + 1);
+    for (int64_t q = c0; q < c1;) {
+      const int64_t i = c.base + q, n = std::min(run(i), c1 - q), column = device + part(d + 1, i);
+      for (int64_t p = p0; p < p1; ++p)
+        fn(tile + p * m.stride + q * c.stride, column + part(d, m.base + m.step * p), n, i + n == end);
+      q += n;
+    }
+    return;
+  }
   if (d + 1 < box.rank) {
     for (int64_t p = p0; p < p1; ++p)
       walk_separable(box, d + 1, tile + p * m.stride, device + part(d, m.base + m.step * p), in, fn);

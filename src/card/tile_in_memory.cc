@@ -1,5 +1,7 @@
 #include "card/tile_in_memory.h"
 
+#include <new>
+
 #include "card/symbol_map.h"
 
 namespace spyre::card {
@@ -28,6 +30,26 @@ bool tile_in_memory(const LazyTile& lazy, host::Tile& tile) {
   tile.data = lazy.memory + at * bytes;
   tile.stick_stride = map.stick_step() * bytes;
   tile.row_stride = row_dim < 0 ? 0 : map.even_step(row_dim) * lazy.box.dims[row_dim].step * bytes;
+  return true;
+}
+
+bool decode_rows(LazyTile& lazy, const host::Tile& tile) {
+  constexpr int64_t most = 32 << 10;
+  const int64_t rows = lazy.to.rows(), cols = lazy.to.last_size();
+  // Long rows are kept off multiples of 4 KB; short ones share a strip and follow each other.
+  const int64_t stride = cols >= 512 ? cols + 32 : cols;
+  const int64_t elements = rows * stride;
+  if (elements > most || !host::is_real(lazy.to.format)) return false;
+  if (lazy.decoded) return true;
+  DecodedRows& to = lazy.rows;
+  if (to.elements < elements) {
+    to.data.reset(static_cast<float*>(std::aligned_alloc(128, static_cast<size_t>((elements * 4 + 127) / 128 * 128))));
+    to.elements = to.data ? elements : 0;
+    if (!to.data) throw std::bad_alloc();
+  }
+  to.stride = stride;
+  host::unpack(tile, rows, 0, cols, to.data.get(), stride);
+  lazy.decoded = true;
   return true;
 }
 

@@ -10,4 +10,8 @@ namespace spyre::card {
 /// evenly and nothing of it needs filling.
 bool tile_in_memory(const LazyTile& lazy, host::Tile& tile);
 
+/// Decodes such a tile of real numbers to float32 rows, once for all steps that read it. False (and nothing done) when
+/// it has more elements than a second-level cache holds together with the results.
+bool decode_rows(LazyTile& lazy, const host::Tile& tile);
+
 }  // namespace spyre::card

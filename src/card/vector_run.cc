@@ -49,7 +49,14 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, const std::vec
       for (const View& r : results) written = written || r.buffer == buffer;
       s.in_memory = !written && o.whole() && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
                     tile_in_memory(core.lazy[buffer], s.tile);
-      if (!s.in_memory) materialize(core, buffer);
+      if (!s.in_memory) {
+        materialize(core, buffer);
+      } else if (decode_rows(core.lazy[buffer], s.tile)) {
+        s.in_memory = false;
+        s.view.format = Format::f32;
+        s.view.data = reinterpret_cast<std::byte*>(core.lazy[buffer].rows.data.get());
+        if (s.view.rank == 2) s.view.stride[0] = core.lazy[buffer].rows.stride;
+      }
     }
     const int shift = program.rank_ - s.view.rank;
     for (int d = 0; d < s.view.rank; ++d) {
