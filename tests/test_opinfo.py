@@ -17,6 +17,10 @@ UNREPEATABLE = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_e
     "torch.ops.aten._efficient_attention_forward", "nn.functional.scaled_dot_product_attention", "nn.functional.multi_head_attention_forward"}  # fmt: skip
 
 
+#: Composite ops that put +Inf between their steps: the device's 16-bit float has one code for +Inf and NaN, read as NaN.
+PLUS_INFINITY_INSIDE = {"masked.softmin", "masked.amin", "masked.argmin"}
+
+
 def tree(value, fn):
     if isinstance(value, torch.Tensor):
         return fn(value)
@@ -101,6 +105,8 @@ def sweep(op, dtype, limit):
 def cases(share: int):
     for op in op_db:
         for dtype in DTYPES:
+            if dtype == torch.float16 and op.name in PLUS_INFINITY_INSIDE:
+                continue
             if dtype in op.dtypes and op.name not in UNREPEATABLE:
                 name = f"{op.formatted_name}-{str(dtype).split('.')[1]}"
                 if share == 1 or zlib.crc32(name.encode()) % share == 0:
