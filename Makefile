@@ -51,7 +51,7 @@ pytest: setup
 	@$(PY) -m pytest -q tests -m "not slow"
 
 slow: setup
-	@$(PY) -m pytest -q tests -m slow
+	@$(PY) -m pytest -q tests -m slow $(PYTEST_ARGS)
 
 bench: setup
 	@$(PY) bench/run.py
@@ -61,7 +61,7 @@ sanitize:
 	@tools/check_system.sh
 	@test -d $(SANITIZE) || cmake -S . -B $(SANITIZE) -DSPYRE_SANITIZE=ON -DSPYRE_TESTS=ON -DSPYRE_BENCHMARKS=OFF > /dev/null
 	@cmake --build $(SANITIZE) -j $(JOBS)
-	@cd $(SANITIZE) && SPYRE_FUZZ=1000000 ctest --output-on-failure --no-tests=error --timeout 1500
+	@cd $(SANITIZE) && SPYRE_FUZZ=1000000 SPYRE_FUZZ_PROGRAMS=3000 ctest --output-on-failure --no-tests=error --timeout 1500
 
 format: $(VENV)/.stamp
 	@clang-format -i $(CXX_SOURCES)
