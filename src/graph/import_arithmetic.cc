@@ -226,10 +226,13 @@ constexpr ImportEntry entries[] = {
     {"aten::pow.Scalar", pow_tensor},
     {"aten::bitwise_and.Tensor", bits<VecOp::bit_and>},
     {"aten::bitwise_and.Scalar", bits<VecOp::bit_and>},
+    {"aten::bitwise_and.Scalar_Tensor", bits<VecOp::bit_and>},
     {"aten::bitwise_or.Tensor", bits<VecOp::bit_or>},
     {"aten::bitwise_or.Scalar", bits<VecOp::bit_or>},
+    {"aten::bitwise_or.Scalar_Tensor", bits<VecOp::bit_or>},
     {"aten::bitwise_xor.Tensor", bits<VecOp::bit_xor>},
     {"aten::bitwise_xor.Scalar", bits<VecOp::bit_xor>},
+    {"aten::bitwise_xor.Scalar_Tensor", bits<VecOp::bit_xor>},
     {"aten::bitwise_left_shift.Tensor_Scalar", shift<VecOp::shl>},
     {"aten::bitwise_right_shift.Tensor_Scalar", shift<VecOp::shr>},
 };

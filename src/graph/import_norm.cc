@@ -142,12 +142,13 @@ Normalised group_norm_of(Call& call, const std::optional<Ref>& weight, const std
   };
   Normalised n = normalise(call, grouped, over, by_group(weight), by_group(bias), eps);
   n.out = reshaped(call, n.out, x.sizes);
+  // Of [N, group], and in the type of the input: unlike layer norm's, which torch keeps in f32.
   const auto flat = [&](Ref r) {
     for (size_t i = over.size(); i-- > 0;) r = squeezed(r, over[i]);
     return r;
   };
-  n.mean = flat(n.mean);
-  n.deviation = flat(n.deviation);
+  n.mean = as_type(call, flat(n.mean), call.type(x));
+  n.deviation = as_type(call, flat(n.deviation), call.type(x));
   return n;
 }
 std::vector<Arg> native_group_norm(Call& call) {

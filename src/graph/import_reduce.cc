@@ -141,6 +141,7 @@ std::vector<Arg> truth_all(Call& call) {
 }
 template <Monoid monoid>
 std::vector<Arg> truth_dims(Call& call) {
+  if (call.has(1) && call.integers(1).empty()) call.refuse("an empty list of dimensions");
   return truth(call, monoid, 1, 2);
 }
 

@@ -48,8 +48,6 @@ constexpr Alias aliases[] = {
     {"aten::amax.out", "aten::amax"},
     {"aten::any.all_out", "aten::any"},
     {"aten::any.out", "aten::any.dim"},
-    {"aten::arange.out", "aten::arange"},
-    {"aten::arange.start_out", "aten::arange.start_step"},
     {"aten::clone.out", "aten::clone"},
     {"aten::cummax.out", "aten::cummax"},
     {"aten::cummin.out", "aten::cummin"},
@@ -58,10 +56,12 @@ constexpr Alias aliases[] = {
     {"aten::div.out_mode", "aten::div.Tensor_mode"},
     {"aten::linalg_vector_norm.out", "aten::linalg_vector_norm"},
     {"aten::max.dim_max", "aten::max.dim"},
+    {"aten::max.out", "aten::max.other"},
     {"aten::max.unary_out", "aten::max"},
     {"aten::mean.dtype_out", "aten::mean"},
     {"aten::mean.out", "aten::mean.dim"},
     {"aten::min.dim_min", "aten::min.dim"},
+    {"aten::min.out", "aten::min.other"},
     {"aten::min.unary_out", "aten::min"},
     {"aten::norm.out", "aten::norm.ScalarOpt_dim"},
     {"aten::norm.dtype_out", "aten::norm.ScalarOpt_dim_dtype"},
@@ -77,6 +77,17 @@ constexpr Alias aliases[] = {
     {"aten::scatter_reduce.two_out", "aten::scatter_reduce.two"},
     {"aten::where.self_out", "aten::where.self"},
 };
+
+/// Their out= overloads have no dtype: it is the result's, which a call can't say.
+bool makes_tensors(std::string_view name) {
+  for (std::string_view maker :
+       {"aten::zeros", "aten::ones", "aten::full", "aten::arange", "aten::eye", "aten::scalar_tensor",
+        "aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::empty_like", "aten::empty_strided",
+        "aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::new_empty", "aten::_to_copy"}) {
+    if (name == maker) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -109,6 +120,7 @@ std::string_view functional_of(std::string_view overload) {
     name.pop_back();
     return key(name, variant);
   }
+  if (makes_tensors(name)) return {};
   for (const Alias& alias : aliases) {
     if (alias.out == overload) return key_of(alias.functional);
   }

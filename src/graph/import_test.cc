@@ -21,6 +21,8 @@ TEST(ImportTable, NamesLeadToEntries) {
   EXPECT_EQ(functional_of("aten::mean.out"), "aten::mean.dim");
   EXPECT_EQ(functional_of("aten::eq.Scalar_out"), "aten::eq.Scalar");
   EXPECT_EQ(functional_of("aten::_softmax.out"), "aten::_softmax");
+  EXPECT_EQ(functional_of("aten::max.out"), "aten::max.other");
+  EXPECT_EQ(functional_of("aten::zeros.out"), "") << "whose dtype is the result's";
   EXPECT_EQ(functional_of("aten::nonzero.out"), "");
   EXPECT_EQ(functional_of("aten::add.Tensor"), "");
   const auto all = importable_overloads();
