@@ -29,6 +29,14 @@ void write_u64(std::byte* p, uint64_t v) {
 /// Decoded tiles that one kernel call may keep.
 constexpr int64_t panel_bytes = int64_t{48} << 20;
 
+/// True when a symbol that the kernel writes is bound to another formal too: loads through that one can't be put off.
+bool writes_through_two_formals(const program::Kernel& kernel, const program::Call& call) {
+  for (size_t a = 0; a < call.symbols.size(); ++a)
+    for (size_t b = 0; b < call.symbols.size(); ++b)
+      if (a != b && call.symbols[a] == call.symbols[b] && kernel.formals[a].direction != program::Direction::in) return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<std::byte> correction_table(const program::Program& program, const std::vector<uint64_t>& symbol_addresses,
@@ -126,7 +134,7 @@ void Card::start(const Executable& executable, uint64_t correction_address, cons
     PanelCache panels(panel_bytes);
     run.checker = checker.get();
     run.real_slots = options.checker || options.random_order;
-    run.lazy_loads = !run.real_slots;
+    run.lazy_loads = !run.real_slots && !writes_through_two_formals(kernel.kernel(), call);
     if (run.lazy_loads) run.panels = &panels;
     if (checker) checker->begin_kernel();
     if (options.random_order)

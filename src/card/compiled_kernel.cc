@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "card/checker.h"
 #include "card/lx.h"
+#include "program/conventions.h"
 
 namespace spyre::card {
 
@@ -60,10 +61,10 @@ CompiledKernel::Block CompiledKernel::compile(const program::Block& block, const
       node.by = r.by;
       if (r.by < 1) fail(Fault::program, "range {} advances by {}", r.name, r.by);
       if (!loop) {
-        node.parent_by = r.grid;  // the grid dimension whose coordinate it follows
+        node.grid = r.grid;  // the grid dimension whose coordinate it follows
       } else {
-        node.uniform = r.uniform && r.parent != program::none;
-        if (node.uniform) node.parent_by = kernel_->ranges.at(r.parent).by;
+        node.range = &r;
+        node.kernel = kernel_;
         loops.push_back(node.id);
         node.body = std::make_unique<Block>(compile(loop->body, nest, loops));
         loops.pop_back();
@@ -143,9 +144,7 @@ bool CompiledKernel::Node::holds(const int64_t* v) const {
 }
 
 int64_t CompiledKernel::Node::trips(const int64_t* v) const {
-  if (uniform) return (parent_by + by - 1) / by;
-  const int64_t n = hi(v) - lo(v);
-  return n <= 0 ? 0 : (n + by - 1) / by;
+  return program::trips_of(*range, *kernel, hi(v) - lo(v));
 }
 
 void CompiledKernel::Node::enter(const VarMap& vars, int64_t* v, int64_t trip) const {
@@ -190,7 +189,7 @@ void CompiledKernel::run_block(const Block& block, size_t first, size_t last, Co
         declare(core, n.id);
         break;
       case Node::Kind::core_range:
-        n.enter(vars_, core.vars.data(), core.vars[vars_.coordinate(static_cast<Id>(n.parent_by))]);
+        n.enter(vars_, core.vars.data(), core.vars[vars_.coordinate(n.grid)]);
         break;
       case Node::Kind::loop: {
         const int64_t trips = n.trips(core.v());
@@ -279,7 +278,7 @@ void CompiledKernel::fill_core_ranges(KernelRun& run, const std::vector<int64_t>
       set_coordinates(core, static_cast<int>(n), scalars);
       for (const Node& node : nests_[n].body.nodes) {
         if (node.kind != Node::Kind::core_range) continue;
-        node.enter(vars_, core.vars.data(), core.vars[vars_.coordinate(static_cast<Id>(node.parent_by))]);
+        node.enter(vars_, core.vars.data(), core.vars[vars_.coordinate(node.grid)]);
         auto* at = &table[(static_cast<size_t>(id) * vars_.ranges + node.id) * 2];
         at[0] = core.vars[vars_.start(node.id)];
         at[1] = core.vars[vars_.size(node.id)];

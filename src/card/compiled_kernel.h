@@ -20,9 +20,11 @@ class CompiledKernel {
     enum class Kind : uint8_t { declare, core_range, loop, branch, step } kind = Kind::step;
     Id id = program::none;  // buffer or range
     bool collective = false;
-    bool uniform = false;
+    Id grid = program::none;  // of a core range
+    const program::Range* range = nullptr;  // of a loop
+    const program::Kernel* kernel = nullptr;
     Expr lo, hi;
-    int64_t by = 1, parent_by = 0;
+    int64_t by = 1;
     struct Test {
       program::Compare::Op op;
       Expr a, b;

@@ -15,6 +15,8 @@ class MemAccess {
   const SymbolMap& map() const { return *map_; }
   bool indexed() const { return indexed_; }
   bool entry_indexed(int d) const { return entries_[d].indexed; }
+  /// True when an index of entry d outside its bounds leaves its position alone.
+  bool skips(int d) const { return entries_[d].indexed && entries_[d].outside == program::OnOutside::skip; }
 
   /// One position after the other of the indexed entries, innermost last: calls fn(box, tile offset in elements,
   /// outside) with plain boxes; outside: an index was out of bounds and the step says fill. Positions to skip are not

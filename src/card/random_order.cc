@@ -276,7 +276,7 @@ class Scheduler {
           declare(core, n.id);
           break;
         case Node::Kind::core_range:
-          n.enter(kernel_.vars(), core.vars.data(), core.vars[kernel_.vars().coordinate(static_cast<Id>(n.parent_by))]);
+          n.enter(kernel_.vars(), core.vars.data(), core.vars[kernel_.vars().coordinate(n.grid)]);
           break;
         case Node::Kind::loop: {
           const int64_t trips = n.trips(core.v());

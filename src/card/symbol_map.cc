@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "program/limits.h"
 
 namespace spyre::card {
 
@@ -10,6 +11,9 @@ namespace {
 
 /// Tables are kept for dimensions up to this many indices; longer ones compute.
 constexpr int64_t table_limit = int64_t{1} << 18;
+/// Places along dimensions that cross the lanes which are looked at for padding.
+constexpr int64_t most_places = 256;
+static_assert(program::limits::view_rank <= max_rank && program::limits::buffer_rank <= max_rank);
 
 /// True when ((x + y) div d) = (x div d) + (y div d) for multiples x of s and 0 <= y < s; s becomes the unit afterwards
 /// (0: y contributes nothing any more).
@@ -61,7 +65,7 @@ SymbolMap::SymbolMap(const program::Symbol& symbol)
   }
   find_even_steps();
   if (rank() > 0 && symbol.view.numel() > 0)
-    pad_ = padding_after(symbol.view.offset + symbol.view.strides.back() * (symbol.view.sizes.back() - 1));
+    pad_ = common_padding();
 }
 
 void SymbolMap::prove() {
@@ -121,6 +125,29 @@ int64_t SymbolMap::slow_run(int64_t i) const {
   if (x % lane.div1 != 0 && lane.div1 != 1) return 1;
   const int64_t q = x / lane.div1 % lane.mod1;
   return std::min({lane.mod2 - q % lane.mod2, lane.mod1 - q, size(d) - i});
+}
+
+int64_t SymbolMap::common_padding() const {
+  const auto& view = symbol_->view;
+  if (symbol_->geometry.digits.empty()) return 0;
+  const auto& lane = symbol_->geometry.digits.back();
+  const int64_t last = view.offset + view.strides.back() * (view.sizes.back() - 1);
+  int64_t pad = padding_after(last);
+  // The other dimensions keep the place along the lanes' dimension, or it is looked at.
+  std::vector<int> moving;
+  int64_t places = 1;
+  for (int d = 0; d + 1 < rank(); ++d) {
+    if (view.sizes[d] == 1 || view.strides[d] % (lane.div1 * lane.mod1) == 0) continue;
+    moving.push_back(d);
+    places = places > most_places / view.sizes[d] ? most_places + 1 : places * view.sizes[d];
+  }
+  if (places > most_places) return 0;
+  for (int64_t i = 1; i < places && pad > 0; ++i) {
+    int64_t rest = i, o = last;
+    for (int d : moving) o += rest % view.sizes[d] * view.strides[d], rest /= view.sizes[d];
+    if (padding_after(o) != pad) pad = 0;
+  }
+  return pad;
 }
 
 int64_t SymbolMap::padding_after(int64_t o) const {

@@ -25,10 +25,8 @@ struct Collector {
   }
 
   void operator()(const program::Load& s) {
-    bool skips = false;
-    for (const auto& e : s.from.entries) skips = skips || e.kind == program::Entry::Kind::indexed;
     entries(s.from);
-    add(s.to, skips, true);
+    write(s.to);
   }
   void operator()(const program::Store& s) {
     read(s.from);

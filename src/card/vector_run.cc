@@ -48,6 +48,7 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, const std::vec
       bool written = false;
       for (const View& r : results) written = written || r.buffer == buffer;
       s.in_memory = !written && o.whole() && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
+                    (program.rank_ <= 2 || s.view.rank == 1 || o.single(0)) &&  // rows of the box are rows of the tile
                     tile_in_memory(core.lazy[buffer], s.tile);
       if (!s.in_memory) {
         materialize(core, buffer);

@@ -101,7 +101,8 @@ struct BufRef {
   bool operator==(const BufRef&) const = default;
 };
 
-/// What a load does when an index leaves its bounds; for stores and scatters skip = leave the row alone.
+/// What a step does when an index leaves its bounds. A load gives the row its fill value for skip and fill alike; stores,
+/// scatters and gathers leave the row alone for skip.
 enum class OnOutside : uint8_t { trap, skip, fill };
 
 /// One logical dimension of a memory access. Affine: indices base + step x p, p < extent. Indexed: element index taken from
