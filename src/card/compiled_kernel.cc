@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "card/checker.h"
 #include "card/lx.h"
+#include "card/touches.h"
 #include "program/conventions.h"
 
 namespace spyre::card {
@@ -14,6 +15,22 @@ using program::Compare;
 
 // ------------------------------------------------------------------------------------------------------------- compile
 
+namespace {
+
+void count_uses(const program::Block& block, std::vector<int>& uses) {
+  for (const auto& s : block) {
+    if (const auto* loop = std::get_if<program::For>(&s.node))
+      count_uses(loop->body, uses);
+    else if (const auto* branch = std::get_if<program::If>(&s.node))
+      count_uses(branch->body, uses);
+    else if (const auto* step = std::get_if<program::Step>(&s.node))
+      for (const Touch& t : touches_of(*step))
+        if (t.ref->buffer >= 0 && t.ref->buffer < static_cast<Id>(uses.size())) ++uses[t.ref->buffer];
+  }
+}
+
+}  // namespace
+
 CompiledKernel::CompiledKernel(const program::Program& program, const program::Kernel& kernel)
     : program_(&program), kernel_(&kernel), vars_(VarMap::of(kernel)) {
   buffers_.reserve(kernel.buffers.size());
@@ -21,6 +38,8 @@ CompiledKernel::CompiledKernel(const program::Program& program, const program::K
   for (const auto& f : kernel.formals) symbols_.push_back(std::make_unique<SymbolMap>(f));
   nests_.reserve(kernel.nests.size());
   own_lx_ = !kernel.scope.empty();
+  uses_.assign(kernel.buffers.size(), 0);
+  for (const auto& nest : kernel.nests) count_uses(nest.body, uses_);
   for (const auto& nest : kernel.nests) {
     Nest n;
     n.source = &nest;
@@ -71,10 +90,24 @@ CompiledKernel::Block CompiledKernel::compile(const program::Block& block, const
         node.collective = node.body->collective;
       }
     }
+    if (node.step && !out.nodes.empty() && out.nodes.back().step && forwards(*out.nodes.back().step, *node.step))
+      out.nodes.back().exec->forward_to(node.exec.get());
     out.collective = out.collective || node.collective;
     out.nodes.push_back(std::move(node));
   }
   return out;
+}
+
+bool CompiledKernel::forwards(const program::Step& a, const program::Step& b) const {
+  const auto* vector = std::get_if<program::Vector>(&a.op);
+  const auto* store = std::get_if<program::Store>(&b.op);
+  if (!vector || !store || vector->to.size() != 1 || store->where_entry != program::none) return false;
+  const auto& to = vector->to[0];
+  if (to.buffer < 0 || to.buffer >= static_cast<Id>(uses_.size()) || uses_[to.buffer] != 2) return false;
+  if (to != store->from || !to.box.empty() || to.transposed) return false;
+  for (const auto& e : store->to.entries)
+    if (e.kind == program::Entry::Kind::indexed) return false;
+  return true;
 }
 
 namespace {
@@ -260,6 +293,7 @@ void CompiledKernel::prepare(Core& core, KernelRun& run, int id, std::byte* lx) 
   core.id = id;
   core.run = &run;
   core.lx = lx;
+  core.forwarded = false;
   core.vars.assign(static_cast<size_t>(vars_.count()), 0);
   core.buffers.assign(buffers_.size(), nullptr);
   core.instances.assign(buffers_.size(), 0);

@@ -73,6 +73,8 @@ class CompiledKernel {
 
  private:
   Block compile(const program::Block& block, const program::Nest& nest, std::vector<Id>& loops);
+  /// True when step `a` makes nothing but what `b`, the step after it, stores, in a buffer that no other step names.
+  bool forwards(const program::Step& a, const program::Step& b) const;
   std::unique_ptr<StepExec> compile(const program::Step& step, const program::Nest& nest, const std::vector<Id>& loops);
   void run_block(const Block& block, size_t first, size_t last, Core& core) const;
   void run_together(const Block& block, std::span<Core* const> cores, bool parallel) const;
@@ -83,6 +85,7 @@ class CompiledKernel {
   std::vector<BufferInfo> buffers_;
   std::vector<std::unique_ptr<SymbolMap>> symbols_;
   std::vector<Nest> nests_;
+  std::vector<int> uses_;  ///< by buffer: operands of steps that name it
   bool own_lx_ = false;
   bool remaps_ = false;
 };

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "card/host_tile.h"
 #include "card/lazy_tile.h"
 #include "card/memory.h"
 #include "card/view.h"
@@ -72,6 +73,7 @@ struct Core {
   std::vector<std::byte*> buffers;  ///< current instance of each buffer, null before its declaration
   std::vector<LazyTile> lazy;       ///< by buffer; valid only when pending
   std::vector<int64_t> instances;   ///< instances of each buffer declared so far
+  bool forwarded = false;           ///< the last step has done the store that follows it
   const int64_t* v() const { return vars.data(); }
 };
 
@@ -87,6 +89,12 @@ class StepExec {
   virtual void run_all(std::span<Core* const> cores) const {
     for (Core* c : cores) run(*c);
   }
+  /// Stores: describes in device memory where the whole tile goes; false when it doesn't lie evenly there.
+  virtual bool destination(Core&, host::MutableTile&) const { return false; }
+  /// Vector steps whose only result is the whole buffer that `store`, the next step, stores, and that nothing else
+  /// uses: the result may go to memory at once, which spares LX and spreads the writes over the computation. The step
+  /// then sets Core::forwarded.
+  virtual void forward_to(const StepExec*) {}
 };
 
 /// What compiling a step needs to know of its kernel.

@@ -134,10 +134,22 @@ void unpack_dl16(const uint16_t* src, int64_t row_stride, int64_t rows, int coun
     unpack_groups(src, row_stride, rows, part, dst, dst_stride, group_stride);
 }
 
-void pack_dl16(const float* src, int64_t src_stride, int64_t rows, int count, uint16_t* dst, int64_t dst_stride) {
-  for (int64_t r = 0; r < rows; ++r)
-    for (int v = 0; v < count * panel_vectors; ++v)
-      store_u16(dst + r * dst_stride + v * lanes, encode_dl16(load<F32>(src + r * src_stride + v * lanes), 0x7FFF));
+void pack_dl16(const float* src, int64_t src_stride, int64_t rows, int64_t count, uint16_t* dst, int64_t dst_stride,
+               int64_t stick_stride) {
+  const auto group = [](const float* from, uint16_t* to) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+    for (int v = 0; v < panel_vectors; ++v) store_u16(to + v * lanes, encode_dl16(load<F32>(from + v * lanes), 0x7FFF));
+  };
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = src + r * src_stride;
+    uint16_t* to = dst + r * dst_stride;
+    int64_t g = 0;
+    for (; g + 4 <= count; g += 4, from += 4 * panel_width, to += stick_stride) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) group(from + i * panel_width, to + i * panel_width);
+    }
+    for (; g < count; ++g, from += panel_width, to += panel_width) group(from, to);
+  }
 }
 
 // One pass of a perfect shuffle: after log2(lanes) of them rows and columns have changed places.

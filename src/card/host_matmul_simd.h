@@ -17,8 +17,9 @@ struct MatmulTable {
   /// dst + r * dst_stride + g * group_stride.
   void (*unpack_dl16)(const uint16_t* src, int64_t row_stride, int64_t rows, int count, float* dst, int64_t dst_stride,
                       int64_t group_stride);
-  /// Rows of `count` groups of 16 floats to DL16 codes, overflow to infinity.
-  void (*pack_dl16)(const float* src, int64_t src_stride, int64_t rows, int count, uint16_t* dst, int64_t dst_stride);
+  /// Rows of `count` groups of 16 floats to DL16 codes, overflow to infinity; every fourth group starts a stick.
+  void (*pack_dl16)(const float* src, int64_t src_stride, int64_t rows, int64_t count, uint16_t* dst,
+                    int64_t dst_stride, int64_t stick_stride);
   /// 16 rows of k floats, `stride` apart, to one panel: panel[j][r] = src[r][j].
   void (*transpose_panel)(const float* src, int64_t stride, int64_t k, float* panel);
   /// c[64] = a[k] x one DL16 stick column, rows row_stride codes apart.

@@ -122,11 +122,16 @@ void unpack(const Tile& tile, int64_t rows, int64_t first, int64_t cols, int32_t
 
 void pack(const float* src, int64_t src_stride, int64_t rows, int64_t first, int64_t cols, const MutableTile& tile) {
   need_real(tile.format, "pack from float32");
+  constexpr int64_t codes = base::elements_per_stick(Format::dl16);
+  if (tile.format == Format::dl16 && first % codes == 0 && cols % group == 0)
+    return matrices().pack_dl16(src, src_stride, rows, cols / group,
+                                reinterpret_cast<uint16_t*>(tile.data + first / codes * tile.stick_stride),
+                                tile.row_stride / 2, tile.stick_stride / 2);
   for_sticks(tile.format, tile.stick_stride, first, cols, [&](int64_t offset, int64_t at, int64_t count) {
     std::byte* dst = tile.data + offset;
     if (tile.format == Format::dl16 && count % group == 0)
-      return matrices().pack_dl16(src + at, src_stride, rows, static_cast<int>(count / group),
-                                  reinterpret_cast<uint16_t*>(dst), tile.row_stride / 2);
+      return matrices().pack_dl16(src + at, src_stride, rows, count / group, reinterpret_cast<uint16_t*>(dst),
+                                  tile.row_stride / 2, tile.stick_stride / 2);
     for (int64_t r = 0; r < rows; ++r)
       pack(tile.format, src + r * src_stride + at, dst + r * tile.row_stride, static_cast<size_t>(count));
   });

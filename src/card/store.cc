@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "card/checker.h"
 #include "card/mem_access.h"
+#include "card/tile_in_memory.h"
 
 namespace spyre::card {
 
@@ -44,7 +45,20 @@ class StoreExec final : public StepExec {
     hi_ = Expr(op.where_hi, context.vars);
   }
 
+  bool destination(Core& core, host::MutableTile& tile) const override {
+    bool even = false;
+    const View from = from_.shape(core);
+    access_.boxes(core, from, [&](const MemBox& box, int64_t, bool) {
+      even = store_in_memory(access_.map(), core.run->symbol_base[access_.formal()], box, from, tile);
+    });
+    return even;
+  }
+
   void run(Core& core) const override {
+    if (core.forwarded) {
+      core.forwarded = false;
+      return;
+    }
     const View from = from_.view(core);
     if (where_ == program::none) {
       access_.boxes(core, from, [&](const MemBox& box, int64_t offset, bool) { store(core, from, box, offset); });

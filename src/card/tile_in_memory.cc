@@ -6,15 +6,17 @@
 
 namespace spyre::card {
 
-bool tile_in_memory(const LazyTile& lazy, host::Tile& tile) {
-  const SymbolMap& map = *lazy.map;
-  if (!map.separable() || map.stick_step() < 0 || lazy.box.rank == 0) return false;
-  const int last = lazy.box.rank - 1;
-  const int64_t lanes = base::elements_per_stick(lazy.to.format);
+namespace {
+
+/// Where a box lies when it fills a tile of `shape` evenly: bytes from the allocation's start and between rows.
+bool lies_evenly(const SymbolMap& map, const MemBox& box, const View& shape, int64_t& start, int64_t& row_stride) {
+  if (!map.separable() || map.stick_step() < 0 || box.rank == 0) return false;
+  const int last = box.rank - 1;
+  const int64_t lanes = base::elements_per_stick(shape.format);
   int64_t at = map.constant(), made = 1;
   int row_dim = -1;
   for (int d = 0; d <= last; ++d) {
-    const auto& dim = lazy.box.dims[d];
+    const auto& dim = box.dims[d];
     if (dim.base < 0 || dim.extent <= 0 || dim.base + dim.step * (dim.extent - 1) >= map.size(d)) return false;
     at += map.part(d, dim.base);
     made *= dim.extent;
@@ -22,14 +24,34 @@ bool tile_in_memory(const LazyTile& lazy, host::Tile& tile) {
     if (row_dim >= 0 || map.even_step(d) < 0) return false;
     row_dim = d;
   }
-  const auto& inner = lazy.box.dims[last];
+  const auto& inner = box.dims[last];
   if (inner.step != 1 || (inner.extent > 1 && inner.stride != 1) || inner.base % lanes != 0) return false;
-  if (made != lazy.to.numel() || lazy.to.last_size() != inner.extent) return false;
+  if (made != shape.numel() || shape.last_size() != inner.extent) return false;
   const int64_t bytes = map.element_bytes();
+  start = at * bytes;
+  row_stride = row_dim < 0 ? 0 : map.even_step(row_dim) * box.dims[row_dim].step * bytes;
+  return true;
+}
+
+}  // namespace
+
+bool tile_in_memory(const LazyTile& lazy, host::Tile& tile) {
+  int64_t start = 0;
+  if (!lies_evenly(*lazy.map, lazy.box, lazy.to, start, tile.row_stride)) return false;
   tile.format = lazy.to.format;
-  tile.data = lazy.memory + at * bytes;
-  tile.stick_stride = map.stick_step() * bytes;
-  tile.row_stride = row_dim < 0 ? 0 : map.even_step(row_dim) * lazy.box.dims[row_dim].step * bytes;
+  tile.data = lazy.memory + start;
+  tile.stick_stride = lazy.map->stick_step() * lazy.map->element_bytes();
+  return true;
+}
+
+bool store_in_memory(const SymbolMap& map, std::byte* memory, const MemBox& box, const View& from,
+                     host::MutableTile& tile) {
+  int64_t start = 0;
+  if (from.last_size() % base::elements_per_stick(from.format) != 0) return false;
+  if (!lies_evenly(map, box, from, start, tile.row_stride)) return false;
+  tile.format = from.format;
+  tile.data = memory + start;
+  tile.stick_stride = map.stick_step() * map.element_bytes();
   return true;
 }
 

@@ -10,6 +10,10 @@ namespace spyre::card {
 /// evenly and nothing of it needs filling.
 bool tile_in_memory(const LazyTile& lazy, host::Tile& tile);
 
+/// The same for a box that is to be stored from `from`, under the further condition that rows are whole sticks.
+bool store_in_memory(const SymbolMap& map, std::byte* memory, const MemBox& box, const View& from,
+                     host::MutableTile& tile);
+
 /// Decodes such a tile of real numbers to float32 rows, once for all steps that read it. False (and nothing done) when
 /// it has more elements than a second-level cache holds together with the results.
 bool decode_rows(LazyTile& lazy, const host::Tile& tile);

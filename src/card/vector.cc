@@ -30,6 +30,8 @@ class VectorExec final : public StepExec {
     }
   }
 
+  void forward_to(const StepExec* store) override { store_ = store; }
+
   void run(Core& core) const override {
     std::vector<View> to;
     to.reserve(to_.size());
@@ -49,14 +51,20 @@ class VectorExec final : public StepExec {
     }
     run.start();
     if (run.empty()) return;
-    for (int64_t r = 0; r < run.rows(); r += run.strip_rows()) {
-      const int64_t nr = std::min(run.strip_rows(), run.rows() - r);
-      for (int64_t c = 0; c < run.cols(); c += run.strip_cols()) {
-        const int64_t nc = std::min(run.strip_cols(), run.cols() - c);
-        run.strip(r, nr, c, nc);
-        for (size_t k = 0; k < to.size(); ++k) store(run, static_cast<int>(k), to[k], r, nr, c, nc);
-      }
+    host::MutableTile memory;
+    if (store_ && forwards(run, core, to[0], memory)) {
+      strips(run, [&](int64_t r, int64_t nr, int64_t c, int64_t nc) {
+        const void* lanes = run.lanes(0, Scratch::mine().get<float>(Scratch::outputs, nr * nc), nr, nc);
+        host::MutableTile rows = memory;
+        rows.data += r * memory.row_stride;
+        host::pack(static_cast<const float*>(lanes), nc, nr, c, nc, rows);
+      });
+      core.forwarded = true;
+      return;
     }
+    strips(run, [&](int64_t r, int64_t nr, int64_t c, int64_t nc) {
+      for (size_t k = 0; k < to.size(); ++k) store(run, static_cast<int>(k), to[k], r, nr, c, nc);
+    });
     if (core.run->checker)
       for (View v : to) {
         for (int d = 0; d < v.rank; ++d) v.size[d] = std::min(v.size[d], run.sizes()[d]);
@@ -68,6 +76,24 @@ class VectorExec final : public StepExec {
   static int box_rank(const program::Vector& op, const StepContext& context) {
     if (op.to.empty()) fail(Fault::program, "a vector step without results");
     return context.buffers.at(op.to[0].buffer).rank;
+  }
+
+  template <typename Fn>
+  static void strips(VectorProgram::Run& run, Fn done) {
+    for (int64_t r = 0; r < run.rows(); r += run.strip_rows()) {
+      const int64_t nr = std::min(run.strip_rows(), run.rows() - r);
+      for (int64_t c = 0; c < run.cols(); c += run.strip_cols()) {
+        const int64_t nc = std::min(run.strip_cols(), run.cols() - c);
+        run.strip(r, nr, c, nc);
+        done(r, nr, c, nc);
+      }
+    }
+  }
+
+  bool forwards(const VectorProgram::Run& run, Core& core, const View& to, host::MutableTile& memory) const {
+    // Operands that still lie in memory might be what the store overwrites.
+    return core.run->lazy_loads && !run.reads_memory() && run.value(0).type == Reg::f32 && host::is_real(to.format) &&
+           run.rows() == to.rows() && run.cols() == to.last_size() && store_->destination(core, memory);
   }
 
   static void store(const VectorProgram::Run& run, int k, const View& to, int64_t r, int64_t nr, int64_t c,
@@ -109,6 +135,7 @@ class VectorExec final : public StepExec {
 
   VectorProgram program_;
   std::vector<Operand> to_;
+  const StepExec* store_ = nullptr;
 };
 
 }  // namespace

@@ -46,6 +46,8 @@ class VectorProgram {
     /// Computes rows r..r+nr-1, columns c..c+nc-1; nr > 1 only with all columns.
     void strip(int64_t r, int64_t nr, int64_t c, int64_t nc);
     Value value(int root) const;
+    /// True when some operand is read strip by strip where it lies in device memory.
+    bool reads_memory() const;
     /// The value of a root as nr x nc lanes (a `once` or `row` value is spread into `to`; else its own place is
     /// returned).
     const void* lanes(int root, void* to, int64_t nr, int64_t nc) const;

@@ -283,6 +283,10 @@ void VectorProgram::Run::execute(int node, int64_t lanes, int64_t r, int64_t nr,
   data_[node] = to;
 }
 
+bool VectorProgram::Run::reads_memory() const {
+  return std::any_of(sources_.begin(), sources_.end(), [](const Source& s) { return s.in_memory; });
+}
+
 VectorProgram::Value VectorProgram::Run::value(int root) const {
   const int node = program_.roots_[root];
   return {data_[node], program_.nodes_[node].cls, program_.nodes_[node].type};
