@@ -103,7 +103,7 @@ SPYRE_INLINE I32 encode_dl16(F32 value, int32_t largest) {
   I32 code = (I32)(((U32)magnitude + 0x2000) >> 14) - (96 << 9);
   const I32 least = magnitude >= 0x2F804000 ? splat(1) : splat(0);
   code = code > least ? code : least;
-  code = code < largest ? code : splat(largest);
+  code = code > largest ? splat(largest) : code;
   if (largest != 0x7FFF) code = magnitude >= 0x7F800000 ? splat(0x7FFF) : code;
   const I32 sign = (I32)((U32)bits >> 16) & 0x8000;
   return magnitude > 0x7F800000 ? splat(0x7FFF) : code | sign;

@@ -124,7 +124,31 @@ SPYRE_UNARY(tan, within(
 SPYRE_BINARY(add, x + y)
 SPYRE_BINARY(sub, x - y)
 SPYRE_BINARY(mul, x* y)
+
+#if defined(__FMA__)
+// Many lanes over one divisor, by its reciprocal: the remainder corrects the product to the rounded quotient
+// (Markstein: exact when the reciprocal is rounded to nearest and nothing leaves the normal numbers). Vectors with
+// other lanes, zeros among them, are divided.
+SPYRE_INLINE F32 divide_by(F32 x, F32 y, F32 reciprocal) {
+  constexpr int32_t low = (127 - 60) << 23, high = (127 + 60) << 23;
+  const U32 place = (U32)(as_i32(x) & 0x7FFFFFFF) - low;
+  if (__builtin_expect(any((I32)(place >= splat((uint32_t)(high - low)))), 0)) return x / y;
+  const F32 q = x * reciprocal;
+  return (x - q * y) * reciprocal + q;
+}
+void div(float* dst, const float* a, const float* b, size_t n, Splat splat) {
+  if ((splat & 3) == splat_second && n >= 4 * lanes) {
+    const float y = b[0], size = __builtin_fabsf(y);
+    if (size >= 0x1p-60f && size <= 0x1p60f) {
+      const F32 divisor = broadcast(y), reciprocal = broadcast(1.0f / y);
+      return map(dst, n, [=](F32 x) { return divide_by(x, divisor, reciprocal); }, Array{a});
+    }
+  }
+  map2(dst, a, b, n, splat, [](F32 x, F32 y) { return x / y; });
+}
+#else
 SPYRE_BINARY(div, x / y)
+#endif
 // If y is NaN the comparison is false and y is taken; if x is, it is put back.
 SPYRE_INLINE F32 min_f32(F32 x, F32 y) {
   const F32 r = x < y ? x : y;

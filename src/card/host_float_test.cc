@@ -184,6 +184,25 @@ TEST_P(HostFloat, BinaryOperandsSplatAndAlias) {
         }
 }
 
+TEST_P(HostFloat, QuotientsByOneDivisorAreRoundedToNearest) {
+  std::mt19937 random(7);
+  std::uniform_int_distribution<uint32_t> bits;
+  std::vector<float> x(4096), y(x.size());
+  for (int round = 0; round < 300; ++round) {
+    // Every second round near the limits of the fast way, the others anywhere.
+    for (float& v : x) v = std::bit_cast<float>(round % 2 ? bits(random) : (bits(random) & 0x83FFFFFF) + 0x3E000000);
+    const float divisor = std::bit_cast<float>(round % 3 ? (bits(random) & 0x83FFFFFF) + 0x3E000000 : bits(random));
+    fn(F32Binary::div)(y.data(), x.data(), &divisor, x.size(), splat_second);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float want = x[i] / divisor;
+      if (std::isnan(want))
+        ASSERT_TRUE(std::isnan(y[i]));
+      else
+        ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(want)) << x[i] << " / " << divisor;
+    }
+  }
+}
+
 TEST_P(HostFloat, PowWithACommonExponentMatchesLibm) {
   const auto a = samples(-3, 3, 1000, 3);
   std::vector<float> y(a.size());

@@ -12,6 +12,11 @@ SPYRE_INLINE F32 abs_f32(F32 x) { return as_f32(as_i32(x) & 0x7FFFFFFF); }
 SPYRE_INLINE F32 copy_sign(F32 magnitude, F32 sign) {
   return as_f32((as_i32(magnitude) & 0x7FFFFFFF) | (as_i32(sign) & (int32_t)0x80000000));
 }
+#if defined(__AVX512F__) && SPYRE_SIMD_BYTES == 64
+SPYRE_INLINE bool any(I32 mask) { return __builtin_ia32_ptestmd512(mask, mask, -1) != 0; }
+#elif defined(__AVX2__) && SPYRE_SIMD_BYTES == 32
+SPYRE_INLINE bool any(I32 mask) { return __builtin_ia32_movmskps256((F32)mask) != 0; }
+#else
 SPYRE_INLINE bool any(I32 mask) {
   typedef uint64_t Q __attribute__((vector_size(SPYRE_SIMD_BYTES)));
   const Q q = (Q)mask;
@@ -20,6 +25,7 @@ SPYRE_INLINE bool any(I32 mask) {
   for (int i = 0; i < SPYRE_SIMD_BYTES / 8; ++i) bits |= q[i];
   return bits != 0;
 }
+#endif
 
 /// |v| < 2^22 to the nearest integer: adding 1.5 * 2^23 leaves it in the low bits of the sum.
 struct Rounded {
@@ -31,12 +37,22 @@ SPYRE_INLINE Rounded round_small(F32 v) {
   return {sum - 12582912.0f, (I32)(as_u32(sum) - 0x4B400000)};
 }
 
+// Overrides where one instruction does what the general form needs several for.
+#if defined(__AVX512F__) && SPYRE_SIMD_BYTES == 64
+SPYRE_INLINE F32 at_most(F32 x, float limit) { return __builtin_ia32_minps512_mask(splat(limit), x, F32{}, -1, 4); }
+SPYRE_INLINE F32 at_least(F32 x, float limit) { return __builtin_ia32_maxps512_mask(splat(limit), x, F32{}, -1, 4); }
+SPYRE_INLINE F32 scale(F32 p, Rounded n) { return __builtin_ia32_scalefps512_mask(p, n.value, F32{}, -1, 4); }
+#else
+/// x, but no more (no less) than the limit; NaN stays.
+SPYRE_INLINE F32 at_most(F32 x, float limit) { return x > limit ? splat(limit) : x; }
+SPYRE_INLINE F32 at_least(F32 x, float limit) { return x < limit ? splat(limit) : x; }
 /// p * 2^n in two steps, so that neither factor leaves float32 for n in -252..254 and a subnormal result is rounded
 /// once.
-SPYRE_INLINE F32 scale(F32 p, I32 n) {
-  const I32 half = n >> 1, rest = n - half;
+SPYRE_INLINE F32 scale(F32 p, Rounded n) {
+  const I32 half = n.integer >> 1, rest = n.integer - half;
   return p * as_f32((half + 127) << 23) * as_f32((rest + 127) << 23);
 }
+#endif
 
 /// exp(r) = 1 + r + r^2 P(r) for |r| <= ln 2 / 2; this is r^2 P(r).
 SPYRE_INLINE F32 exp_tail(F32 r) {
@@ -53,36 +69,31 @@ constexpr float log2_e = 1.44269504f;
 
 struct Exponent {
   F32 rest;  // x - n ln 2
-  I32 n;
+  Rounded n;
 };
 SPYRE_INLINE Exponent exp_reduce(F32 x) {
   const Rounded n = round_small(x * log2_e);
-  return {(x - n.value * ln2_high) - n.value * ln2_low, n.integer};
+  return {(x - n.value * ln2_high) - n.value * ln2_low, n};
 }
 
 SPYRE_INLINE F32 exp_f32(F32 x) {
-  x = x < -104.0f ? splat(-104.0f) : x;  // NaN passes both
-  x = x > 89.0f ? splat(89.0f) : x;
-  const Exponent e = exp_reduce(x);
+  const Exponent e = exp_reduce(at_most(at_least(x, -104.0f), 89.0f));
   return scale(1.0f + (e.rest + exp_tail(e.rest)), e.n);
 }
 
 SPYRE_INLINE F32 exp2_f32(F32 x) {
-  x = x < -151.0f ? splat(-151.0f) : x;
-  x = x > 129.0f ? splat(129.0f) : x;
+  x = at_most(at_least(x, -151.0f), 129.0f);
   const Rounded n = round_small(x);
   const F32 f = x - n.value;
   const F32 r = f * 0.693147182f;
-  return scale(1.0f + (f * -1.90465421e-9f + r + exp_tail(r)), n.integer);
+  return scale(1.0f + (f * -1.90465421e-9f + r + exp_tail(r)), n);
 }
 
 SPYRE_INLINE F32 expm1_f32(F32 x) {
-  F32 v = x < -25.0f ? splat(-25.0f) : x;
-  v = v > 89.0f ? splat(89.0f) : v;
-  const Exponent e = exp_reduce(v);
+  const Exponent e = exp_reduce(at_most(at_least(x, -25.0f), 89.0f));
   const F32 q = e.rest + exp_tail(e.rest);
   // 2^n q + (2^n - 1), at half its size: 2^128 is no float32.
-  const F32 half = as_f32((e.n + 126) << 23);
+  const F32 half = as_f32((e.n.integer + 126) << 23);
   const F32 result = (half * q + (half - 0.5f)) * 2.0f;
   return abs_f32(x) < 0x1p-12f ? x * (0.5f * x + 1.0f) : result;  // keeps the sign of zero
 }
@@ -168,13 +179,9 @@ SPYRE_INLINE SinCos sin_cos(F32 x) {
   return {as_f32(as_i32(a) ^ sin_sign), as_f32(as_i32(b) ^ cos_sign)};
 }
 
-SPYRE_INLINE F32 clip_one(F32 v) {
-  v = v > 1.0f ? splat(1.0f) : v;
-  return v < -1.0f ? splat(-1.0f) : v;
-}
+SPYRE_INLINE F32 clip_one(F32 v) { return at_least(at_most(v, 1.0f), -1.0f); }
 SPYRE_INLINE F32 tanh_f32(F32 x) {
-  F32 v = x > 9.02f ? splat(9.02f) : x;
-  v = v < -9.02f ? splat(-9.02f) : v;
+  const F32 v = at_least(at_most(x, 9.02f), -9.02f);
   const F32 z = v * v;
   F32 p = splat(-8.4361473119e-14f);
   p = p * z + 5.2578192869e-11f;
@@ -190,8 +197,7 @@ SPYRE_INLINE F32 tanh_f32(F32 x) {
   return clip_one(v * p / q);
 }
 SPYRE_INLINE F32 erf_f32(F32 x) {
-  F32 v = x > 3.95f ? splat(3.95f) : x;
-  v = v < -3.95f ? splat(-3.95f) : v;
+  const F32 v = at_least(at_most(x, 3.95f), -3.95f);
   const F32 z = v * v;
   F32 p = splat(2.0258985955e-06f);
   p = p * z + 2.8468823891e-04f;
