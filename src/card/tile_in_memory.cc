@@ -72,6 +72,14 @@ bool decode_rows(LazyTile& lazy, const host::Tile& tile) {
   to.stride = stride;
   host::unpack(tile, rows, 0, cols, to.data.get(), stride);
   lazy.decoded = true;
+  // Loops usually go on with the rows that follow, while the hardware's prefetchers stop at the end of each short run.
+  if (tile.row_stride == base::stick_bytes) {
+    const int64_t sticks = (cols + base::elements_per_stick(tile.format) - 1) / base::elements_per_stick(tile.format);
+    for (int64_t k = 0; k < sticks; ++k) {
+      const std::byte* next = tile.data + k * tile.stick_stride + rows * tile.row_stride;
+      for (int64_t i = 0; i < rows * tile.row_stride; i += 64) __builtin_prefetch(next + i, 0, 2);
+    }
+  }
   return true;
 }
 
