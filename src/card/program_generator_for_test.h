@@ -277,7 +277,7 @@ class ProgramGenerator {
     d[0].size = size(), d[1].size = size();
     const int over = static_cast<int>(r_.below(2)), kept = 1 - over;
     static const char* const monoids[] = {"sum", "max", "min", "argmax", "argmin"};
-    static const char* const fills[] = {"0", "-inf", "inf", "-inf", "inf"};
+    static const char* const fills[] = {"0", "-inf", "1000.0", "-inf", "1000.0"};  // DL16 has no +inf
     const auto m = r_.below(5);
     const bool arg = m >= 3, ints = chance(25) && m < 3;
     const std::string type = ints ? "i32" : chance(50) ? "f32" : "dl16", state = ints ? "i32" : "f32";
@@ -330,7 +330,7 @@ class ProgramGenerator {
     ++depth_;
     const int64_t by = r_.between(1, 6) * (chance(80) ? 32 : 7), wide = round_up(d[1].size, by);
     const bool pieces = chance(70);
-    line(fmt::format("buf xs {}[1,{}]{}{}", type, wide, slots(), pieces ? fmt::format(" pieces(1:{})", chance(70) ? by : by * 2) : ""));
+    line(fmt::format("buf xs {}[1,{}]{}{}", type, wide, slots(), pieces ? fmt::format(" pieces(1:{})", std::min(wide, chance(70) ? by : by * 2)) : ""));
     line(fmt::format("buf m f32[1,1]{0}\nsfp m = -1000.0", slots()));
     line(fmt::format("for t in 0..{} by {} {{\nld xs[_, t] = x[rl, t]\nsfp.red m = max(m, xs[_, t] over 1)\n}}", d[1].size, by));
     const bool scan = chance(40);
