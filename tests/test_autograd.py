@@ -170,3 +170,30 @@ def test_recurrent_layers_match_the_cpu(kind):
         (out * out).sum().backward()
         results.append([out.detach().cpu(), *(p.grad.cpu() for p in model.parameters())])
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+
+
+def test_running_statistics_follow_training_and_stay_in_evaluation():
+    """torch's schema hides that batch normalisation writes them."""
+    x = torch.randn(4, 3, 5) * 2 + 1
+    norms = [torch.nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3).to("spyre")]
+    for norm in norms:
+        norm(x.to(norm.weight.device))
+        norm(2 * x.to(norm.weight.device))
+    for cpu, spyre in zip(norms[0].buffers(), norms[1].buffers(), strict=True):
+        torch.testing.assert_close(spyre.cpu(), cpu)
+    before = norms[1].running_mean.clone()
+    torch.testing.assert_close(norms[1].eval()(x.to("spyre")).cpu(), norms[0].eval()(x))
+    assert torch.equal(norms[1].running_mean, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_gradients_of_rms_norm_match_the_cpu(dtype, weighted):
+    x, w, g = torch.randn(3, 2, 5), torch.randn(2, 5), torch.randn(3, 2, 5)
+    grads = []
+    for device, kind in (("cpu", torch.float32), ("spyre", dtype)):
+        a, b = (t.clone().to(device, kind).requires_grad_() for t in (x, w))
+        F.rms_norm(a, (2, 5), b if weighted else None, 1e-5).backward(g.to(device, kind))
+        grads.append([t.grad.cpu().float() for t in (a, b) if t.grad is not None])
+    for cpu, spyre in zip(*grads, strict=True):
+        torch.testing.assert_close(spyre, cpu, **({} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 2e-2}))

@@ -294,3 +294,30 @@ def test_logging_switches(fresh_python):
     assert fresh_python(
         "import torch, logging; print(logging.getLogger('torch_spyre').level == logging.DEBUG)", TORCH_SPYRE_DEBUG="1"
     ).endswith("True")
+
+
+def test_default_devices_reach_the_constructors():
+    """torch.empty is wrapped for device_layout=, and the modes that set a device know constructors by identity."""
+    for device in ("meta", "spyre"):
+        with torch.device(device):
+            assert torch.empty(3).device.type == torch.nn.Linear(2, 2).weight.device.type == device
+    torch.set_default_device("spyre")
+    try:
+        assert torch.empty(3).device.type == torch.zeros(3).device.type == "spyre"
+    finally:
+        torch.set_default_device(None)
+
+
+def _makes_and_casts(x: torch.Tensor):
+    return torch.empty(3).fill_(1) + x.to(torch.float16)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_wrapped_constructors_can_be_scripted():
+    assert torch.jit.script(_makes_and_casts)(torch.ones(3)).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("index", [-3, 7, 1000])
+def test_an_index_out_of_range_is_told_in_our_words(index):
+    with pytest.raises(RuntimeError, match=f"spyre device {index} does not exist"):
+        torch.spyre.set_device(index)

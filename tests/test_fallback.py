@@ -175,3 +175,16 @@ def test_random_ops_are_marked_by_tag_not_by_name():
     a = torch.nn.functional.rrelu(dev(-1, -2), training=True).cpu()
     torch.manual_seed(0)
     assert torch.equal(a, torch.nn.functional.rrelu(dev(-1, -2), training=True).cpu())
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_histc_of_integers_as_other_devices_have_it(dtype):
+    """The CPU's kernel lacks integers; mixtures of experts count their tokens with it."""
+    x = torch.tensor([0, 1, 1, 3, 3, 3], dtype=dtype, device="spyre")
+    counts = torch.histc(x, bins=4, min=0, max=3)
+    assert counts.dtype == dtype and counts.tolist() == [1, 2, 0, 3]
+
+
+def test_sparse_results_are_refused_by_name():
+    with pytest.raises(RuntimeError, match="_to_sparse.*holds strided tensors only"):
+        torch.eye(3, device="spyre").to_sparse()

@@ -130,3 +130,10 @@ def test_dataloader_pins():
     data = torch.utils.data.TensorDataset(torch.arange(8.0))
     for (batch,) in torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True):
         assert batch.is_pinned()
+
+
+def test_a_tensor_that_can_not_grow_keeps_its_sizes():
+    x = torch.arange(6.0, device="spyre").view(2, 3)
+    with pytest.raises(torch.OutOfMemoryError):
+        x.resize_(1 << 19, 1 << 19)
+    assert x.shape == (2, 3) and x.tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -81,3 +81,11 @@ def test_drawing_on_the_device_leaves_the_cpu_generator_alone():
 def test_distribution_is_plausible():
     x = torch.randn(20_000, device="spyre").cpu()
     assert abs(x.mean()) < 0.05 and abs(x.std() - 1) < 0.05
+
+
+def test_generators_of_another_device_are_refused():
+    with pytest.raises(RuntimeError, match="expected a generator of spyre:0, not of cpu"):
+        torch.rand(3, device="spyre", generator=torch.Generator())
+    with pytest.raises(RuntimeError, match="expected a generator of spyre:0, not of cpu"):
+        torch.ones(3, device="spyre").normal_(generator=torch.Generator())
+    assert torch.rand(3, device="spyre", generator=torch.Generator("spyre")).shape == (3,)

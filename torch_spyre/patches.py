@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 import torch
+from torch.utils._device import _device_constructors
 
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
@@ -78,6 +79,9 @@ def apply() -> None:
             tensor_contents = _tensor_str._tensor_str(self.detach().cpu(), len("tensor("))
         return original_repr(self, tensor_contents=tensor_contents)
 
+    # ``with torch.device(...)`` and set_default_device know constructors by identity, and see the one behind ours.
+    _device_constructors().add(original_empty)
+    torch.jit._builtins._register_builtin(empty, "aten::empty")
     torch.Tensor.to = to
     torch.empty = empty
     torch.Tensor.device_tensor_layout = device_tensor_layout

@@ -22,8 +22,13 @@ using Release = py::call_guard<py::gil_scoped_release>;
 /// The index that None, an int, "spyre:1" or a torch.device means.
 c10::DeviceIndex device_index(const py::object& device) {
   if (device.is_none()) return current_device().index();
-  if (py::isinstance<py::int_>(device))
-    return complete(c10::Device(device_type, static_cast<c10::DeviceIndex>(device.cast<int>()))).index();
+  if (py::isinstance<py::int_>(device)) {
+    const int64_t index = device.cast<int64_t>();
+    TORCH_CHECK(index >= 0 && index < runtime::device_count(), "spyre device ", index,
+                " does not exist: this process sees ", runtime::device_count(),
+                " (SPYRE_DEVICES lists them, as \"0,1\")");
+    return static_cast<c10::DeviceIndex>(index);
+  }
   if (py::isinstance<py::str>(device)) return complete(c10::Device(device.cast<std::string>())).index();
   return complete(device.cast<c10::Device>()).index();
 }

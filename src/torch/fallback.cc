@@ -42,9 +42,13 @@ struct OpFacts {
   std::string name;
   bool random = false;
   bool index_like = false;  ///< accepts CPU indices beside device tensors
+  bool counts = false;      ///< histc: takes integers on other devices, but not on the CPU
   int generator_argument = -1;
+  int training_argument = -1;                ///< of batch normalisation
   std::vector<bool> written, out, is_dtype;  ///< per argument
-  std::vector<int> return_alias;             ///< per return: the argument it is, or -1
+  std::vector<bool>
+      running;  ///< per argument: running statistics, which the CPU kernel updates though the schema hides it
+  std::vector<int> return_alias;  ///< per return: the argument it is, or -1
   int64_t count = 0;
   bool told = false;
 };
@@ -71,6 +75,9 @@ std::unique_ptr<OpFacts> facts_from_schema(const c10::OperatorHandle& op) {
   facts->random = op.hasTag(at::Tag::nondeterministic_seeded);
   facts->index_like =
       starts_with_any(facts->name, {"aten::index", "aten::_index", "aten::_unsafe_index", "aten::_ctc_loss"});
+  facts->counts = schema.name() == "aten::histc";
+  const bool updates = starts_with_any(facts->name, {"aten::native_batch_norm", "aten::batch_norm_update_stats"}) &&
+                       !starts_with_any(facts->name, {"aten::native_batch_norm_backward"});
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::Argument& argument = schema.arguments()[i];
     const std::string type = argument.real_type()->str();
@@ -78,6 +85,8 @@ std::unique_ptr<OpFacts> facts_from_schema(const c10::OperatorHandle& op) {
     facts->written.push_back(alias && alias->isWrite());
     facts->out.push_back(argument.is_out());
     facts->is_dtype.push_back(type.rfind("ScalarType", 0) == 0);
+    facts->running.push_back(updates && (argument.name() == "running_mean" || argument.name() == "running_var"));
+    if (updates && argument.name() == "training") facts->training_argument = static_cast<int>(i);
     if (type.rfind("Generator", 0) == 0) facts->generator_argument = static_cast<int>(i);
   }
   for (const c10::Argument& result : schema.returns()) {
@@ -186,7 +195,7 @@ class Trip {
                 t.device(), "! (", facts_.name, ")");
     Slot* slot = find(t);
     if (!slot) slot = &slots_.emplace_back(Slot{t, Tensor(), false, false});
-    slot->written |= facts_.written[argument];
+    slot->written |= facts_.written[argument] || (facts_.running[argument] && updates_running_);
     slot->read |= !facts_.out[argument];
   }
 
@@ -194,6 +203,8 @@ class Trip {
     slots_.reserve(16);
     bool off_device = false;
     originals_.assign(stack_->begin() + static_cast<std::ptrdiff_t>(begin_), stack_->end());
+    if (facts_.training_argument >= 0)
+      updates_running_ = originals_[static_cast<size_t>(facts_.training_argument)].toBool();
     for (size_t i = 0; i < count_; ++i) {
       const c10::IValue& value = originals_[i];
       if (value.isTensor()) {
@@ -306,15 +317,16 @@ class Trip {
     if (facts_.generator_argument < 0 || !target_) return;
     c10::IValue& value = (*stack_)[begin_ + static_cast<size_t>(facts_.generator_argument)];
     at::Generator generator = value.isGenerator() ? value.toGenerator() : default_generator(target_->index());
-    if (generator.device().is_privateuseone()) value = cpu_generator_for_next_op(generator);
+    TORCH_CHECK(generator.device() == *target_, facts_.name, ": expected a generator of ", *target_, ", not of ",
+                generator.device(), ": make one with torch.Generator(\"", *target_, "\")");
+    value = cpu_generator_for_next_op(generator);
   }
 
   void call() {
-    const Stack arguments(stack_->begin() + static_cast<std::ptrdiff_t>(begin_), stack_->end());
     try {
       invoke();
     } catch (const c10::NotImplementedError& error) {
-      if (!widen(arguments, error.what())) throw;
+      if (!widen(error.what())) throw;
       invoke();
     }
   }
@@ -337,24 +349,33 @@ class Trip {
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
   }
 
-  /// Some CPU kernels lack the 16-bit floats: prepares the call again in float32. False if that is not what `why` says.
-  bool widen(const Stack& arguments, const std::string& why) {
+  /// Some CPU kernels lack the 16-bit floats, and histc the integers: prepares the call again in a wider type. False if
+  /// that is not what `why` says.
+  bool widen(const std::string& why) {
+    if (why.find("not implemented for") == std::string::npos) return false;
     for (auto [type, word] : {std::pair{at::kHalf, "'Half'"}, {at::kBFloat16, "'BFloat16'"}})
-      if (why.find("not implemented for") != std::string::npos && why.find(word) != std::string::npos) narrow_ = type;
+      if (why.find(word) != std::string::npos) narrow_ = type;
+    if (facts_.counts)  // in float64, which holds every value and every count
+      for (auto [type, word] : {std::pair{at::kInt, "'Int'"},
+                                {at::kLong, "'Long'"},
+                                {at::kShort, "'Short'"},
+                                {at::kChar, "'Char'"},
+                                {at::kByte, "'Byte'"}})
+        if (why.find(word) != std::string::npos) narrow_ = type;
     if (!narrow_) return false;
+    wide_ = c10::isFloatingType(*narrow_) ? at::kFloat : at::kDouble;
     for (Slot& slot : slots_)
-      if (slot.host.scalar_type() == *narrow_) slot.host = slot.host.to(at::kFloat);
+      if (slot.host.scalar_type() == *narrow_) slot.host = slot.host.to(wide_);
     stack_->resize(begin_);
     for (size_t i = 0; i < count_; ++i) {
       c10::IValue value = originals_[i];
       if (value.isTensor() && value.toTensor().defined() && !value.toTensor().is_privateuseone() &&
           value.toTensor().scalar_type() == *narrow_)
-        value = value.toTensor().to(at::kFloat);
-      if (facts_.is_dtype[i] && value.isInt() && value.toScalarType() == *narrow_) value = at::kFloat;
+        value = value.toTensor().to(wide_);
+      if (facts_.is_dtype[i] && value.isInt() && value.toScalarType() == *narrow_) value = wide_;
       stack_->push_back(std::move(value));
     }
     replace_arguments();
-    (void)arguments;
     return true;
   }
 
@@ -370,7 +391,9 @@ class Trip {
     if (!t.defined() || !target_ || !t.is_cpu()) return t;
     for (Slot& slot : slots_)
       if (slot.host.is_same(t)) return slot.device;
-    Tensor host = narrow_ && t.scalar_type() == at::kFloat ? t.to(*narrow_) : t;
+    TORCH_CHECK(t.layout() == c10::kStrided, facts_.name, " makes a ", t.layout(),
+                " tensor, and the spyre device holds strided tensors only: call it on the CPU");
+    Tensor host = narrow_ && t.scalar_type() == wide_ ? t.to(*narrow_) : t;
     if (!host.is_non_overlapping_and_dense()) host = host.contiguous();
     Tensor device = at::empty_strided(host.sizes(), host.strides(), host.options().device(*target_));
     if (host.numel() > 0) device.copy_(host);
@@ -400,7 +423,9 @@ class Trip {
   Stack originals_;
   std::vector<Slot> slots_;
   std::optional<c10::Device> target_;
-  std::optional<at::ScalarType> narrow_;
+  std::optional<at::ScalarType> narrow_;  ///< what the CPU's kernel lacks; the call is made in wide_
+  at::ScalarType wide_ = at::kFloat;
+  bool updates_running_ = true;
   std::string stray_;
 };
 

@@ -288,21 +288,26 @@ void resize_storage(c10::StorageImpl& storage, int64_t nbytes, c10::DeviceIndex 
 }
 
 void resize_strided(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  // Memory first: a tensor that can't grow keeps its sizes.
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  const HostType type = host_type(tensor.scalar_type(), c10::multiply_integers(sizes));
-  impl->set_sizes_and_strides(sizes, strides);
-  if (impl->numel() == 0) return;
+  const int64_t numel = c10::multiply_integers(sizes);
+  const HostType type = host_type(tensor.scalar_type(), numel);
   const c10::DeviceIndex index = tensor.device().index();
   c10::StorageImpl& storage = *impl->unsafe_storage().unsafeGetStorageImpl();
-  const int64_t needed = storage_bytes(sizes, strides, tensor.scalar_type()) +
-                         tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
-  if (needed <= static_cast<int64_t>(storage.nbytes())) return;
-  if (storage.nbytes() > 0 || tensor.storage_offset() != 0) return resize_storage(storage, needed, index);
-  // The first elements of an empty storage: placed as a new tensor would be.
-  TORCH_CHECK(storage.resizable(), "trying to resize a storage that is not resizable");
-  storage.set_data_ptr_noswap(
-      data_ptr_of(translated([&] { return allocate_for(sizes, strides, type, needed, index); }), index));
-  storage.set_nbytes(static_cast<size_t>(needed));
+  const int64_t needed = numel == 0 ? 0
+                                    : storage_bytes(sizes, strides, tensor.scalar_type()) +
+                                          tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+  if (needed > static_cast<int64_t>(storage.nbytes())) {
+    if (storage.nbytes() > 0 || tensor.storage_offset() != 0) {
+      resize_storage(storage, needed, index);
+    } else {  // the first elements of an empty storage: placed as a new tensor would be
+      TORCH_CHECK(storage.resizable(), "trying to resize a storage that is not resizable");
+      storage.set_data_ptr_noswap(
+          data_ptr_of(translated([&] { return allocate_for(sizes, strides, type, needed, index); }), index));
+      storage.set_nbytes(static_cast<size_t>(needed));
+    }
+  }
+  impl->set_sizes_and_strides(sizes, strides);
 }
 
 }  // namespace spyre::torch
