@@ -9,7 +9,8 @@ namespace {
 
 using program::IntExpr;
 
-/// Marks the kernel scalars that an integer expression uses.
+/// Marks the kernel scalars on which time may depend: those of ranges, conditions, boxes and bounds. Scalars that are
+/// only computed with (a seed, alpha) don't make another timeline.
 void used(const IntExpr& e, std::vector<bool>& scalars) {
   if (e.op == IntExpr::Op::scalar) scalars.at(e.id) = true;
   for (const auto& a : e.args) used(a, scalars);
@@ -40,26 +41,30 @@ void used(const program::Block& block, std::vector<bool>& scalars) {
             using T = std::decay_t<decltype(op)>;
             if constexpr (std::is_same_v<T, program::Load>)
               used(op.to, scalars), used(op.from, scalars);
-            else if constexpr (std::is_same_v<T, program::Store>)
-              used(op.from, scalars), used(op.to, scalars);
-            else if constexpr (std::is_same_v<T, program::Vector>) {
+            else if constexpr (std::is_same_v<T, program::Store>) {
+              used(op.from, scalars), used(op.to, scalars), used(op.where_index, scalars);
+              used(op.where_lo, scalars), used(op.where_hi, scalars);
+            } else if constexpr (std::is_same_v<T, program::Vector>) {
               for (const auto& t : op.to) used(t, scalars);
               for (const auto& v : op.value) used(v, scalars);
             } else if constexpr (std::is_same_v<T, program::Reduce>) {
+              for (const auto& b : op.state) used(b, scalars);
               for (const auto& v : op.init) used(v, scalars);
               used(op.value, scalars);
             } else if constexpr (std::is_same_v<T, program::MatMul>)
               used(op.acc, scalars), used(op.a, scalars), used(op.b, scalars);
             else if constexpr (std::is_same_v<T, program::Scan>)
-              used(op.to, scalars), used(op.value, scalars);
+              used(op.to, scalars), used(op.carry, scalars), used(op.value, scalars);
             else if constexpr (std::is_same_v<T, program::Move> || std::is_same_v<T, program::Ring>)
               used(op.to, scalars), used(op.from, scalars);
             else if constexpr (std::is_same_v<T, program::PartialSum>)
               used(op.acc, scalars);
             else if constexpr (std::is_same_v<T, program::GatherScatter>)
-              used(op.table, scalars), used(op.index, scalars), used(op.data, scalars);
+              used(op.table, scalars), used(op.index, scalars), used(op.data, scalars), used(op.lo, scalars),
+                  used(op.hi, scalars);
             else if constexpr (std::is_same_v<T, program::Sort>)
-              used(op.values, scalars), used(op.from, scalars);
+              used(op.values, scalars), used(op.indices, scalars), used(op.from, scalars),
+                  used(op.from_indices, scalars);
           },
           step->op);
     }

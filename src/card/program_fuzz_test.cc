@@ -1,6 +1,6 @@
 // Programs nobody wrote by hand, on the card: generated ones against an oracle, and damaged ones that the verifier accepts
 // nevertheless. Sequential order on one thread and two, the checker and random orders must leave the same bits.
-// SPYRE_FUZZ=<cases> and SPYRE_FUZZ_SEED=<seed> steer them; failures name the seed of their case.
+// SPYRE_FUZZ_PROGRAMS=<cases> and SPYRE_FUZZ_SEED=<seed> steer them; failures name the seed of their case.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -30,7 +30,7 @@ uint64_t fuzz_seed() {
   return seed;
 }
 int fuzz_cases(int usual) {
-  const char* env = std::getenv("SPYRE_FUZZ");
+  const char* env = std::getenv("SPYRE_FUZZ_PROGRAMS");
   return env ? std::atoi(env) : usual;
 }
 
@@ -237,7 +237,7 @@ std::string verdict(const Program& p) {
 /// One generated program, in all ways.
 void check_generated(uint64_t seed, bool& accepted) {
   const std::string text = ProgramGenerator(seed).text();
-  SCOPED_TRACE(fmt::format("SPYRE_FUZZ_SEED={} SPYRE_FUZZ=1\n{}", seed, text));
+  SCOPED_TRACE(fmt::format("SPYRE_FUZZ_SEED={} SPYRE_FUZZ_PROGRAMS=1\n{}", seed, text));
   Program p;
   try {
     p = program::assemble(text);
