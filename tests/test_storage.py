@@ -226,3 +226,19 @@ def test_special_values_of_float16():
     back = x.to("spyre").cpu()
     assert back[:4].isnan().tolist() == [True, False, True, True] and back[1] == -inf
     assert back[4:].signbit().tolist() == [False, True] and (back[4:] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("value", [70000, -300, 2.5, 1e39, 1j, True, float("-inf"), -0.0])
+def test_fills_refuse_what_torch_refuses(dtype, value):
+    def fill(device):
+        try:
+            return torch.empty(2, dtype=dtype, device=device).fill_(value).cpu().float().tolist()
+        except RuntimeError as error:
+            assert "without overflow" in str(error)
+            return "refused"
+
+    cpu = fill("cpu")
+    if isinstance(cpu, list) and dtype in (torch.float16, torch.bfloat16):
+        cpu = torch.tensor(cpu, dtype=dtype).to("spyre").cpu().float().tolist()  # rounded to the device's format
+    assert str(fill("spyre")) == str(cpu)

@@ -15,6 +15,9 @@
 #include <c10/util/strides.h>
 #include <torch/library.h>
 
+#include <array>
+#include <cstring>
+
 #include "runtime/copies.h"
 #include "torch/copy.h"
 #include "torch/records.h"
@@ -102,12 +105,57 @@ at::Scalar local_scalar_dense(const Tensor& self) {
   return host.item();
 }
 
+/// One element as the host holds it; raises, as torch's own fill does, when `value` is outside the type.
+std::array<std::byte, 8> element_bytes(at::ScalarType type, const at::Scalar& value) {
+  std::array<std::byte, 8> bytes{};
+  const auto put = [&bytes](auto element) { std::memcpy(bytes.data(), &element, sizeof element); };
+  switch (type) {
+    case at::kHalf:
+      put(value.to<at::Half>());
+      break;
+    case at::kBFloat16:
+      put(value.to<at::BFloat16>());
+      break;
+    case at::kFloat8_e4m3fn:
+      put(value.to<at::Float8_e4m3fn>());
+      break;
+    case at::kFloat8_e5m2:
+      put(value.to<at::Float8_e5m2>());
+      break;
+    case at::kFloat:
+      put(value.to<float>());
+      break;
+    case at::kDouble:
+      put(value.to<double>());
+      break;
+    case at::kBool:
+      put(value.to<bool>());
+      break;
+    case at::kByte:
+      put(value.to<uint8_t>());
+      break;
+    case at::kChar:
+      put(value.to<int8_t>());
+      break;
+    case at::kShort:
+      put(value.to<int16_t>());
+      break;
+    case at::kInt:
+      put(value.to<int32_t>());
+      break;
+    case at::kLong:
+      put(value.to<int64_t>());
+      break;
+    default:
+      TORCH_CHECK_TYPE(false, "fill_: the spyre device has no format for ", type);
+  }
+  return bytes;
+}
+
 Tensor& fill_scalar(Tensor& self, const at::Scalar& value) {
   if (self.numel() == 0) return self;
-  const Tensor one = at::empty({}, self.options().device(at::kCPU).pinned_memory(false))
-                         .fill_(value);  // torch's own checks of the range
-  translated(
-      [&] { runtime::fill(device_tensor(self, false), one.const_data_ptr(), current_stream(self.device().index())); });
+  const std::array<std::byte, 8> element = element_bytes(self.scalar_type(), value);
+  translated([&] { runtime::fill(device_tensor(self, false), element.data(), current_stream(self.device().index())); });
   return self;
 }
 Tensor& fill_tensor(Tensor& self, const Tensor& value) {
