@@ -33,7 +33,8 @@ constexpr int64_t panel_bytes = int64_t{48} << 20;
 bool writes_through_two_formals(const program::Kernel& kernel, const program::Call& call) {
   for (size_t a = 0; a < call.symbols.size(); ++a)
     for (size_t b = 0; b < call.symbols.size(); ++b)
-      if (a != b && call.symbols[a] == call.symbols[b] && kernel.formals[a].direction != program::Direction::in) return true;
+      if (a != b && call.symbols[a] == call.symbols[b] && kernel.formals[a].direction != program::Direction::in)
+        return true;
   return false;
 }
 

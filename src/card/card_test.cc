@@ -140,9 +140,12 @@ TEST(Card, SkippedRowsAreFilledSoThatNoDataMakesAReadUndefined) {
 TEST(Card, OneSymbolThroughTwoFormalsIsNotReadLate) {
   // The load of a row feeds its store through another formal of the same symbol.
   const std::string f = "f32 [8,64]";
-  Machine m(fmt::format("sym x: inout {0}\nloc 0 \"a\" \"b\"\nkernel k(x: in {0}, y: out {0}) cores 4 {{ grid(c:4)\n core r in 0..8 by 2 on c\n"
-                        "buf a f32[2,64] x1\n ld a = x[r, 0..64]\n buf b f32[2,64] x1\n sfp b = a + 1.0\n st y[r, 0..64] = b }}\n"
-                        "call k(x, x)\ncall k(x, x)\n", f));
+  Machine m(fmt::format(
+      "sym x: inout {0}\nloc 0 \"a\" \"b\"\nkernel k(x: in {0}, y: out {0}) cores 4 {{ grid(c:4)\n core r in 0..8 by 2 "
+      "on c\n"
+      "buf a f32[2,64] x1\n ld a = x[r, 0..64]\n buf b f32[2,64] x1\n sfp b = a + 1.0\n st y[r, 0..64] = b }}\n"
+      "call k(x, x)\ncall k(x, x)\n",
+      f));
   const auto x = m.set("x", noise(1));
   m.run_every_way();
   const auto y = m.get("x");

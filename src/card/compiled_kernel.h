@@ -20,7 +20,7 @@ class CompiledKernel {
     enum class Kind : uint8_t { declare, core_range, loop, branch, step } kind = Kind::step;
     Id id = program::none;  // buffer or range
     bool collective = false;
-    Id grid = program::none;  // of a core range
+    Id grid = program::none;                // of a core range
     const program::Range* range = nullptr;  // of a loop
     const program::Kernel* kernel = nullptr;
     Expr lo, hi;

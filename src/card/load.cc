@@ -131,12 +131,14 @@ class LoadExec final : public StepExec {
       });
       return;
     }
-    // Indexed: one sub-tile a position. Rows that are skipped or that no position reaches get the fill value: a load defines
-    // its whole box, whatever the indices are.
+    // Indexed: one sub-tile a position. Rows that are skipped or that no position reaches get the fill value: a load
+    // defines its whole box, whatever the indices are.
     bool all = true;
     for (int d = 0; d < map.rank(); ++d)
-      if (access_.tile_dim(d) < 0 || !access_.entry_indexed(d)) all = all && !access_.skips(d);
-      else all = all && !access_.skips(d) && access_.positions(core, d) == to.size[access_.tile_dim(d)];
+      if (access_.tile_dim(d) < 0 || !access_.entry_indexed(d))
+        all = all && !access_.skips(d);
+      else
+        all = all && !access_.skips(d) && access_.positions(core, d) == to.size[access_.tile_dim(d)];
     if (!all && to.numel() > 0) {
       for (int64_t r = 0; r < to.rows(); ++r) fill_elements(to.row(r), row_end, fill_, to.format);
       if (run.checker) run.checker->write(core, to, row_end);

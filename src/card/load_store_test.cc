@@ -110,10 +110,9 @@ TEST(LoadStore, IndicesOutsideFillSkipOrTrap) {
 }
 
 TEST(LoadStore, WhereWritesOnlyTheRowsWhoseIndexIsTheCoresOwn) {
-  Machine m(one_kernel(
-      {"tab: in f32 [64,33]", "i: in i32 [20]", "y: out f32 [20,33]"}, "vc:4",
-      "core v in 0..64 by 16 on vc\n for t in 0..20 by 8 {\n buf ix i32[8] x1\n ld ix = i[t] fill -1\n"
-      "buf a f32[8,33] x1\n ld a = tab[ix in v skip, 0..33]\n st y[t where ix in v, 0..33] = a }"));
+  Machine m(one_kernel({"tab: in f32 [64,33]", "i: in i32 [20]", "y: out f32 [20,33]"}, "vc:4",
+                       "core v in 0..64 by 16 on vc\n for t in 0..20 by 8 {\n buf ix i32[8] x1\n ld ix = i[t] fill -1\n"
+                       "buf a f32[8,33] x1\n ld a = tab[ix in v skip, 0..33]\n st y[t where ix in v, 0..33] = a }"));
   const auto tab = m.set("tab", noise(1));
   const auto ix = m.set("i", [](int64_t i) { return static_cast<double>(i * 13 % 64); });
   m.run_every_way();

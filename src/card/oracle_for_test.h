@@ -1,5 +1,6 @@
-// Oracle: what a program means, element by element, in double precision: no lanes, no layouts, no slots, no order but that
-// of the text. Slow and simple, for tests. Its values are rounded where the contract says a value is held in a format.
+// Oracle: what a program means, element by element, in double precision: no lanes, no layouts, no slots, no order but
+// that of the text. Slow and simple, for tests. Its values are rounded where the contract says a value is held in a
+// format.
 #pragma once
 
 #include <algorithm>
@@ -199,7 +200,7 @@ class Oracle {
   static bool holds(const program::Condition& condition, const CoreState& c) {
     for (const auto& t : condition) {
       const int64_t a = eval(t.a, c), b = eval(t.b, c);
-      const bool r[] = {a == b, a != b, a < b, a <= b, a > b, a >= b};
+      const bool r[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
       if (!r[static_cast<int>(t.op)]) return false;
     }
     return true;
@@ -227,8 +228,7 @@ class Oracle {
       each(sizes(op.acc, *group[0]), [&](const Index& i) {
         float sum = static_cast<float>(at(op.acc, *group[0], i));
         for (size_t n = 1; n < group.size(); ++n) sum += static_cast<float>(at(op.acc, *group[n], i));
-        for (size_t n = 0; n < group.size(); ++n)
-          at(op.acc, *group[n], i) = n == 0 || op.to_all ? sum : 77777.0;
+        for (size_t n = 0; n < group.size(); ++n) at(op.acc, *group[n], i) = n == 0 || op.to_all ? sum : 77777.0;
       });
   }
   void collective(const program::Ring& op, const std::vector<CoreState*>& cores) {
@@ -395,10 +395,19 @@ class Oracle {
       using M = program::Monoid;
       double s = 0, place = -1;
       switch (op.monoid) {
-        case M::sum: s = 0; break;
-        case M::max: case M::argmax: s = integer ? INT32_MIN : -INFINITY; break;
-        case M::min: case M::argmin: s = integer ? INT32_MAX : INFINITY; break;
-        default: throw std::logic_error("oracle: no such monoid");
+        case M::sum:
+          s = 0;
+          break;
+        case M::max:
+        case M::argmax:
+          s = integer ? INT32_MIN : -INFINITY;
+          break;
+        case M::min:
+        case M::argmin:
+          s = integer ? INT32_MAX : INFINITY;
+          break;
+        default:
+          throw std::logic_error("oracle: no such monoid");
       }
       if (!op.init.empty()) {
         s = value(op.init[0], c, o);
@@ -409,9 +418,15 @@ class Oracle {
         i[op.dim] = d;
         const double v = value(op.value, c, i);
         switch (op.monoid) {
-          case M::sum: s += v; break;
-          case M::max: s = std::max(s, v); break;
-          case M::min: s = std::min(s, v); break;
+          case M::sum:
+            s += v;
+            break;
+          case M::max:
+            s = std::max(s, v);
+            break;
+          case M::min:
+            s = std::min(s, v);
+            break;
           default:
             if (place < 0 || (op.monoid == M::argmax ? v > s : v < s)) s = v, place = static_cast<double>(d);
         }
@@ -433,7 +448,9 @@ class Oracle {
         Index i = o;
         i.back() = d;
         const double v = value(op.value, c, i);
-        s = op.monoid == program::Monoid::sum ? s + v : op.monoid == program::Monoid::max ? std::max(s, v) : std::min(s, v);
+        s = op.monoid == program::Monoid::sum   ? s + v
+            : op.monoid == program::Monoid::max ? std::max(s, v)
+                                                : std::min(s, v);
         put(op.to, c, i, s);
       }
       put(op.carry, c, o, s);
@@ -478,27 +495,48 @@ class Oracle {
         for (size_t d = 0; d < s.size(); ++d) at_index.push_back(one[d] ? 0 : i[i.size() - s.size() + d]);
         return at(e.ref, c, at_index);
       }
-      case VecOp::constant_f: return round(e.number);
-      case VecOp::constant_i: return static_cast<double>(e.integer);
-      case VecOp::integer: return static_cast<double>(eval(e.expr, c));
-      case VecOp::scalar: return round(scalars_[call_->scalars[e.id]]);
-      case VecOp::iota: return static_cast<double>(i[e.id]);
-      case VecOp::add: return round(arg(0) + arg(1));
-      case VecOp::sub: return round(arg(0) - arg(1));
-      case VecOp::mul: return round(arg(0) * arg(1));
-      case VecOp::min: return std::min(arg(0), arg(1));
-      case VecOp::max: return std::max(arg(0), arg(1));
-      case VecOp::abs: return std::abs(arg(0));
-      case VecOp::neg: return -arg(0);
-      case VecOp::lt: return arg(0) < arg(1);
-      case VecOp::le: return arg(0) <= arg(1);
-      case VecOp::gt: return arg(0) > arg(1);
-      case VecOp::ge: return arg(0) >= arg(1);
-      case VecOp::eq: return arg(0) == arg(1);
-      case VecOp::ne: return arg(0) != arg(1);
-      case VecOp::select: return arg(0) != 0 ? arg(1) : arg(2);
-      case VecOp::cast: return round(arg(0));
-      default: throw std::logic_error("oracle: no such operation");
+      case VecOp::constant_f:
+        return round(e.number);
+      case VecOp::constant_i:
+        return static_cast<double>(e.integer);
+      case VecOp::integer:
+        return static_cast<double>(eval(e.expr, c));
+      case VecOp::scalar:
+        return round(scalars_[call_->scalars[e.id]]);
+      case VecOp::iota:
+        return static_cast<double>(i[e.id]);
+      case VecOp::add:
+        return round(arg(0) + arg(1));
+      case VecOp::sub:
+        return round(arg(0) - arg(1));
+      case VecOp::mul:
+        return round(arg(0) * arg(1));
+      case VecOp::min:
+        return std::min(arg(0), arg(1));
+      case VecOp::max:
+        return std::max(arg(0), arg(1));
+      case VecOp::abs:
+        return std::abs(arg(0));
+      case VecOp::neg:
+        return -arg(0);
+      case VecOp::lt:
+        return arg(0) < arg(1);
+      case VecOp::le:
+        return arg(0) <= arg(1);
+      case VecOp::gt:
+        return arg(0) > arg(1);
+      case VecOp::ge:
+        return arg(0) >= arg(1);
+      case VecOp::eq:
+        return arg(0) == arg(1);
+      case VecOp::ne:
+        return arg(0) != arg(1);
+      case VecOp::select:
+        return arg(0) != 0 ? arg(1) : arg(2);
+      case VecOp::cast:
+        return round(arg(0));
+      default:
+        throw std::logic_error("oracle: no such operation");
     }
   }
 

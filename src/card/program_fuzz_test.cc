@@ -1,5 +1,5 @@
-// Programs nobody wrote by hand, on the card: generated ones against an oracle, and damaged ones that the verifier accepts
-// nevertheless. Sequential order on one thread and two, the checker and random orders must leave the same bits.
+// Programs nobody wrote by hand, on the card: generated ones against an oracle, and damaged ones that the verifier
+// accepts nevertheless. Sequential order on one thread and two, the checker and random orders must leave the same bits.
 // SPYRE_FUZZ_PROGRAMS=<cases> and SPYRE_FUZZ_SEED=<seed> steer them; failures name the seed of their case.
 #include <gtest/gtest.h>
 
@@ -114,7 +114,8 @@ class Trial {
       const bool index = s.format == base::Format::i32;
       std::vector<double> values;
       for (int64_t i = 0; i < s.geometry.storage_elements; ++i)
-        values.push_back(static_cast<double>(index ? random_.between(-1, random_.one_in(4) ? 60 : 6) : random_.between(-4, 4)));
+        values.push_back(
+            static_cast<double>(index ? random_.between(-1, random_.one_in(4) ? 60 : 6) : random_.between(-4, 4)));
       storage_.push_back(std::move(values));
     }
     for (const auto& s : program().scalars)
@@ -132,8 +133,9 @@ class Trial {
       std::memset(base, 0x7F, static_cast<size_t>(symbol.geometry.device_bytes()) + 4096);
       if (symbol.direction == Direction::temp) continue;
       for (size_t o = 0; o < storage_[s].size(); ++o)
-        fill_elements(base + symbol.geometry.device_element(static_cast<int64_t>(o)) * base::format_bytes(symbol.format), 1,
-                      encode_element(storage_[s][o], symbol.format), symbol.format);
+        fill_elements(
+            base + symbol.geometry.device_element(static_cast<int64_t>(o)) * base::format_bytes(symbol.format), 1,
+            encode_element(storage_[s][o], symbol.format), symbol.format);
     }
     const auto table = correction_table(program(), addresses_, scalars_);
     const auto at = static_cast<uint64_t>(description().segment_bytes) * 7;
@@ -162,7 +164,8 @@ class Trial {
     agree("one thread", sequential, run(1));
     agree("checker", sequential, run(1, {.checker = true}));
     agree("a random order", sequential, run(1, {.random_order = true, .seed = random_.seed() >> 8}));
-    agree("a checked random order", sequential, run(1, {.checker = true, .random_order = true, .seed = random_.seed() >> 8}));
+    agree("a checked random order", sequential,
+          run(1, {.checker = true, .random_order = true, .seed = random_.seed() >> 8}));
     return sequential;
   }
 
@@ -210,7 +213,8 @@ class Trial {
   void agree(const char* how, const Result& a, const Result& b) const {
     if (b.fault == Fault::unimplemented && !b.error.empty()) return;  // too long for a random order
     if (!a.error.empty() || !b.error.empty()) {
-      EXPECT_EQ(a.error.empty(), b.error.empty()) << how << ": " << (a.error.empty() ? b.error : "no error, instead of " + a.error);
+      EXPECT_EQ(a.error.empty(), b.error.empty())
+          << how << ": " << (a.error.empty() ? b.error : "no error, instead of " + a.error);
       return;
     }
     for (size_t s = 0; s < a.bytes.size(); ++s)
@@ -256,7 +260,8 @@ void check_generated(uint64_t seed, bool& accepted) {
     for (size_t s = 0; s < expected->size(); ++s)
       for (size_t o = 0; o < (*expected)[s].size(); ++o)
         if (const double v = trial.element(result, s, static_cast<int64_t>(o)); v != (*expected)[s][o]) {
-          ADD_FAILURE() << trial.program().symbols[s].name << " storage element " << o << " is " << v << ", not " << (*expected)[s][o];
+          ADD_FAILURE() << trial.program().symbols[s].name << " storage element " << o << " is " << v << ", not "
+                        << (*expected)[s][o];
           break;
         }
   trial.check_time();
@@ -285,15 +290,51 @@ std::string small_example(const std::string& name) {
                                 (word ? "$01" : "") + std::string(to));
     }
   };
-  if (name == "linear") numbers({{"1024", "18"}, {"4096", "40"}, {"1536", "512"}, {"128 on", "3 on"}, {"384", "128"}, {"128 uniform", "64 uniform"},
-                                 {"\\[1,128\\]", "[1,64]"}, {"\\[128,128\\]", "[3,64]"}, {"\\[128,512\\]", "[3,16]"}, {"\\[512,128\\]", "[16,64]"}, {"by 512", "by 16"},
-                                 {"\\[40,512\\]", "[40,400]"}, {"\\[512\\]", "[400]"}, {"\\[18,512\\]", "[18,400]"}, {"0..512", "0..400"}});
-  if (name == "split_k") numbers({{"8192", "70"}, {"1024", "9"}, {"\\[64,256\\] x2", "[64,4] x2"}, {"\\[256,64\\]", "[4,64]"}, {"by 256", "by 4"}});
-  if (name == "attention") numbers({{"96", "16"}, {"24", "4"}, {"512", "20"}, {"1024", "48"}, {"12 on", "2 on"}, {"128 on", "5 on"}, {"r in qs by 64", "r in qs by 3"},
-                                    {"\\[64,64\\]", "[3,64]"}, {"\\[64,1\\]", "[3,1]"}, {"\\[128,64\\]", "[16,64]"}, {"\\[64,128\\]", "[3,16]"}, {"by 128", "by 16"}});
+  if (name == "linear")
+    numbers({{"1024", "18"},
+             {"4096", "40"},
+             {"1536", "512"},
+             {"128 on", "3 on"},
+             {"384", "128"},
+             {"128 uniform", "64 uniform"},
+             {"\\[1,128\\]", "[1,64]"},
+             {"\\[128,128\\]", "[3,64]"},
+             {"\\[128,512\\]", "[3,16]"},
+             {"\\[512,128\\]", "[16,64]"},
+             {"by 512", "by 16"},
+             {"\\[40,512\\]", "[40,400]"},
+             {"\\[512\\]", "[400]"},
+             {"\\[18,512\\]", "[18,400]"},
+             {"0..512", "0..400"}});
+  if (name == "split_k")
+    numbers({{"8192", "70"},
+             {"1024", "9"},
+             {"\\[64,256\\] x2", "[64,4] x2"},
+             {"\\[256,64\\]", "[4,64]"},
+             {"by 256", "by 4"}});
+  if (name == "attention")
+    numbers({{"96", "16"},
+             {"24", "4"},
+             {"512", "20"},
+             {"1024", "48"},
+             {"12 on", "2 on"},
+             {"128 on", "5 on"},
+             {"r in qs by 64", "r in qs by 3"},
+             {"\\[64,64\\]", "[3,64]"},
+             {"\\[64,1\\]", "[3,1]"},
+             {"\\[128,64\\]", "[16,64]"},
+             {"\\[64,128\\]", "[3,16]"},
+             {"by 128", "by 16"}});
   if (name == "softmax") numbers({{"1048576", "4000"}, {"131072", "512"}, {"8192", "64"}});
-  if (name == "layer_norm") numbers({{"512", "70"}, {"16 on", "3 on"}, {"384", "70"}, {"by 8", "by 2"}, {"dl16\\[8", "dl16[2"}, {"f32\\[8", "f32[2"}});
-  if (name == "conv") numbers({{"30", "10"}, {"15", "5"}, {"4 on", "2 on"}, {"80", "20"}, {"by 16", "by 3"}, {"\\[16,64\\]", "[3,64]"}});
+  if (name == "layer_norm")
+    numbers({{"512", "70"},
+             {"16 on", "3 on"},
+             {"384", "70"},
+             {"by 8", "by 2"},
+             {"dl16\\[8", "dl16[2"},
+             {"f32\\[8", "f32[2"}});
+  if (name == "conv")
+    numbers({{"30", "10"}, {"15", "5"}, {"4 on", "2 on"}, {"80", "20"}, {"by 16", "by 3"}, {"\\[16,64\\]", "[3,64]"}});
   if (name == "embedding") numbers({{"1000", "50"}, {"250", "60"}, {"576", "70"}, {"8 on", "2 on"}, {"\\[8", "[2"}});
   if (name == "kv_put") numbers({{"1024", "64"}});
   if (name == "index_add") numbers({{"4000", "60"}, {"500", "50"}, {"1024", "16"}, {"256", "5"}, {"64", "16"}});

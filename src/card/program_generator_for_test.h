@@ -1,6 +1,6 @@
-// Random legal programs as text, for tests: uneven grids, nested loops, slots, pieces, collectives, indices, over tensors whose
-// views are transposed, sliced, expanded and whose places are scrambled. All values stay small integers, so that results are
-// exact in every format and order.
+// Random legal programs as text, for tests: uneven grids, nested loops, slots, pieces, collectives, indices, over
+// tensors whose views are transposed, sliced, expanded and whose places are scrambled. All values stay small integers,
+// so that results are exact in every format and order.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,12 +21,23 @@ class ProgramGenerator {
     switch (r_.below(8)) {
       case 0:
       case 1:
-      case 2: elementwise(); break;
-      case 3: matmul(); break;
-      case 4: reduction(); break;
-      case 5: resident(); break;
-      case 6: exchange(); break;
-      default: indexed();
+      case 2:
+        elementwise();
+        break;
+      case 3:
+        matmul();
+        break;
+      case 4:
+        reduction();
+        break;
+      case 5:
+        resident();
+        break;
+      case 6:
+        exchange();
+        break;
+      default:
+        indexed();
     }
     std::string formals, actuals, symbols;
     for (const auto& [name, text] : tensors_) {
@@ -34,8 +45,9 @@ class ProgramGenerator {
       actuals += (actuals.empty() ? "" : ", ") + name;
       symbols += "sym " + text + "\n";
     }
-    return fmt::format("{}loc 0 \"aten.test\" \"fuzz.py:1\"\nkernel k({}) cores 32 {{\ngrid({}) {{\n{}}}\n}}\ncall k({})\n",
-                       symbols, formals, grid_, body_, actuals);
+    return fmt::format(
+        "{}loc 0 \"aten.test\" \"fuzz.py:1\"\nkernel k({}) cores 32 {{\ngrid({}) {{\n{}}}\n}}\ncall k({})\n", symbols,
+        formals, grid_, body_, actuals);
   }
 
  private:
@@ -69,10 +81,11 @@ class ProgramGenerator {
       strides[d] = numel;
       numel *= std::max<int64_t>(base[d], 1);
     }
-    const base::HostType type = format == "i32" ? base::HostType::i32 : format == "f32" ? base::HostType::f32 : base::HostType::f16;
-    layout::Geometry geometry = chance(15)
-                                    ? layout::Geometry::linear(base::device_format(type, false), numel)
-                                    : layout::default_placement(base, strides, type, false).geometry;
+    const base::HostType type = format == "i32"   ? base::HostType::i32
+                                : format == "f32" ? base::HostType::f32
+                                                  : base::HostType::f16;
+    layout::Geometry geometry = chance(15) ? layout::Geometry::linear(base::device_format(type, false), numel)
+                                           : layout::default_placement(base, strides, type, false).geometry;
     if (chance(25)) geometry = geometry.scrambled(r_.seed());
     int64_t offset = 0;
     for (size_t d = 0; d < rank; ++d) {
@@ -115,8 +128,8 @@ class ProgramGenerator {
     const int64_t whole = dim.access.empty() ? dim.size : dim.tile;
     int64_t by = std::max<int64_t>(1, std::min(whole, r_.between(1, most)));
     if (chance(85)) by = round_up(by, align);
-    line(fmt::format("for {}l in {} by {}{} {{", name, dim.access.empty() ? fmt::format("0..{}", dim.size) : dim.access, by,
-                     !dim.access.empty() && chance(25) ? " uniform" : ""));
+    line(fmt::format("for {}l in {} by {}{} {{", name, dim.access.empty() ? fmt::format("0..{}", dim.size) : dim.access,
+                     by, !dim.access.empty() && chance(25) ? " uniform" : ""));
     dim.tile = by;
     dim.access = dim.position = name + "l";
     dim.loops = ++depth_;
@@ -153,14 +166,22 @@ class ProgramGenerator {
     const std::string a = expression(operands, rank, depth - 1), b = expression(operands, rank, depth - 1);
     switch (r_.below(9)) {
       case 0:
-      case 1: return fmt::format("({} + {})", a, b);
-      case 2: return fmt::format("({} - {})", a, b);
-      case 3: return fmt::format("max({}, {})", a, b);
-      case 4: return fmt::format("min({}, abs({}))", a, b);
-      case 5: return fmt::format("({} > {} ? {} : {})", a, b, leaf(), leaf());
-      case 6: return fmt::format("({} * {})", leaf(), leaf());
-      case 7: return fmt::format("f32({} == {})", a, b);
-      default: return a;
+      case 1:
+        return fmt::format("({} + {})", a, b);
+      case 2:
+        return fmt::format("({} - {})", a, b);
+      case 3:
+        return fmt::format("max({}, {})", a, b);
+      case 4:
+        return fmt::format("min({}, abs({}))", a, b);
+      case 5:
+        return fmt::format("({} > {} ? {} : {})", a, b, leaf(), leaf());
+      case 6:
+        return fmt::format("({} * {})", leaf(), leaf());
+      case 7:
+        return fmt::format("f32({} == {})", a, b);
+      default:
+        return a;
     }
   }
 
@@ -175,7 +196,8 @@ class ProgramGenerator {
     const bool wide = chance(50);
     const std::string out = wide ? "f32" : "dl16";
     for (int d = 0, splits = 0; d < rank; ++d)
-      if (splits < 2 && chance(45)) split(dims[d], fmt::format("d{}", d), d + 1 == rank ? (wide ? 32 : 64) : 1), ++splits;
+      if (splits < 2 && chance(45))
+        split(dims[d], fmt::format("d{}", d), d + 1 == rank ? (wide ? 32 : 64) : 1), ++splits;
     if (grid_.empty()) grid_ = "gc:1";
     const bool in_place = chance(20);
     const int inputs = static_cast<int>(r_.between(1, 3));
@@ -259,15 +281,17 @@ class ProgramGenerator {
     if (!init) line("sfp acc = 0");
     if (looped) loop(d[2], "k", 1);
     finish(d[2]);
-    line(fmt::format("buf a {}{}{}\nld a = x[{}, {}]", type, list({d[0].tile, d[2].tile}), slots(), d[0].access, d[2].access));
-    line(fmt::format("buf b {}{}{}\nld b = w[{}, {}]", type, list(turned ? Sizes{d[1].tile, d[2].tile} : Sizes{d[2].tile, d[1].tile}),
-                     slots(), turned ? d[1].access : d[2].access, turned ? d[2].access : d[1].access));
+    line(fmt::format("buf a {}{}{}\nld a = x[{}, {}]", type, list({d[0].tile, d[2].tile}), slots(), d[0].access,
+                     d[2].access));
+    line(fmt::format("buf b {}{}{}\nld b = w[{}, {}]", type,
+                     list(turned ? Sizes{d[1].tile, d[2].tile} : Sizes{d[2].tile, d[1].tile}), slots(),
+                     turned ? d[1].access : d[2].access, turned ? d[2].access : d[1].access));
     line(fmt::format("{} acc += a * b{}{}", sfp ? "sfp.mm" : "pt", turned ? "^T" : "", init ? " init(kl)" : ""));
     for (; depth_ > outside; --depth_) line("}");
     if (ring) line(fmt::format("psum acc over kc to {}", all ? "all" : "0"));
     if (ring) line("if kc == 0 {");
-    line(fmt::format("buf o {}{}{}\nsfp o = acc\nst y[{}, {}] = o", wide ? "f32" : "dl16", list({d[0].tile, d[1].tile}), slots(),
-                     d[0].access, d[1].access));
+    line(fmt::format("buf o {}{}{}\nsfp o = acc\nst y[{}, {}] = o", wide ? "f32" : "dl16", list({d[0].tile, d[1].tile}),
+                     slots(), d[0].access, d[1].access));
     if (ring) line("}");
     close();
   }
@@ -304,7 +328,8 @@ class ProgramGenerator {
     line(fmt::format("ld a = x[{}, {}] fill {}", d[0].access, d[1].access, ints ? start : fills[m]));
     const std::string carry = looped ? (arg ? "s, i, " : "s, ") : "";
     // Places of the kept dimension past its end hold what the fill makes of them, and are not stored.
-    std::string operand = boxed ? fmt::format("a[{}, {}]", over == 0 ? d[0].position : "_", over == 1 ? d[1].position : "_") : "a";
+    std::string operand =
+        boxed ? fmt::format("a[{}, {}]", over == 0 ? d[0].position : "_", over == 1 ? d[1].position : "_") : "a";
     line(fmt::format("sfp.red s{} = {}({}{} over {})", arg ? ", i" : "", monoids[m], carry, operand, over));
     for (; depth_ > outside; --depth_) line("}");
     Dim one;
@@ -330,9 +355,11 @@ class ProgramGenerator {
     ++depth_;
     const int64_t by = r_.between(1, 6) * (chance(80) ? 32 : 7), wide = round_up(d[1].size, by);
     const bool pieces = chance(70);
-    line(fmt::format("buf xs {}[1,{}]{}{}", type, wide, slots(), pieces ? fmt::format(" pieces(1:{})", std::min(wide, chance(70) ? by : by * 2)) : ""));
+    line(fmt::format("buf xs {}[1,{}]{}{}", type, wide, slots(),
+                     pieces ? fmt::format(" pieces(1:{})", std::min(wide, chance(70) ? by : by * 2)) : ""));
     line(fmt::format("buf m f32[1,1]{0}\nsfp m = -1000.0", slots()));
-    line(fmt::format("for t in 0..{} by {} {{\nld xs[_, t] = x[rl, t]\nsfp.red m = max(m, xs[_, t] over 1)\n}}", d[1].size, by));
+    line(fmt::format("for t in 0..{} by {} {{\nld xs[_, t] = x[rl, t]\nsfp.red m = max(m, xs[_, t] over 1)\n}}",
+                     d[1].size, by));
     const bool scan = chance(40);
     if (scan) line(fmt::format("buf carry f32[1,1]{}\nsfp carry = m", slots()));
     line(fmt::format("for u in 0..{} by {} {{\nbuf o f32[1,{}]{}", d[1].size, by, by, slots()));
@@ -343,7 +370,8 @@ class ProgramGenerator {
 
   /// Values go from core to core.
   void exchange() {
-    const int64_t parts = r_.between(1, 5), rows = r_.between(1, 3), cols = r_.between(1, 100), others = r_.between(1, 3);
+    const int64_t parts = r_.between(1, 5), rows = r_.between(1, 3), cols = r_.between(1, 100),
+                  others = r_.between(1, 3);
     tensor("x", "in", "f32", {others, parts * rows, cols});
     tensor("y", "out", "f32", {others, parts * rows, cols});
     grid_ = chance(50) ? fmt::format("h:{}, g:{}", others, parts) : fmt::format("g:{}, h:{}", parts, others);
@@ -352,10 +380,11 @@ class ProgramGenerator {
     if (chance(50)) {
       const int64_t turns = r_.between(1, 3);
       line(fmt::format("for i in 0..{} by 1 {{", turns));
-      line(fmt::format("buf b f32[{},{}]{}\nring.shift b = a over g by {}\nsfp a = {}\n}}", rows, cols, slots(), r_.between(-2, 2),
-                       chance(50) ? "b" : "a + b"));
+      line(fmt::format("buf b f32[{},{}]{}\nring.shift b = a over g by {}\nsfp a = {}\n}}", rows, cols, slots(),
+                       r_.between(-2, 2), chance(50) ? "b" : "a + b"));
     } else {
-      line(fmt::format("buf all f32[{},{}]{}\nring.gather all = a over g\nbuf s f32[1,{}]{}", parts * rows, cols, slots(), cols, slots()));
+      line(fmt::format("buf all f32[{},{}]{}\nring.gather all = a over g\nbuf s f32[1,{}]{}", parts * rows, cols,
+                       slots(), cols, slots()));
       line("sfp.red s = max(all over 0)\nsfp a = a + s");
     }
     if (chance(30)) line("psum a over h to all");
@@ -375,8 +404,12 @@ class ProgramGenerator {
       if (chance(40)) loop(t, "t", 1);
       const bool skip = chance(30);
       line(fmt::format("buf ix i32[{}]{}\nld ix = ids[{}]", t.tile, slots(), t.access));
-      line(fmt::format("buf row f32[{},{}]{}\nld row = tab[ix in {}..{} {}, 0..{}] fill 5", t.tile, cols, slots(), r_.between(0, 3),
-                       std::max<int64_t>(4, table - r_.between(0, 2)), skip ? "skip" : chance(50) ? "fill" : "trap", cols));
+      line(fmt::format("buf row f32[{},{}]{}\nld row = tab[ix in {}..{} {}, 0..{}] fill 5", t.tile, cols, slots(),
+                       r_.between(0, 3), std::max<int64_t>(4, table - r_.between(0, 2)),
+                       skip         ? "skip"
+                       : chance(50) ? "fill"
+                                    : "trap",
+                       cols));
       line(fmt::format("st y[{}, 0..{}] = row", t.access, cols));
       close();
     } else if (kind == 1) {  // rows written by index, the last of equal ones wins
@@ -387,7 +420,8 @@ class ProgramGenerator {
       grid_ = fmt::format("g:{}", parts);
       const int64_t by = r_.between(1, 40);
       line(fmt::format("core h in 0..{} by 1 on g\nfor t in 0..{} by {} {{", parts, n, by));
-      line(fmt::format("buf ix i32[{2}]{0}\nld ix = ids[t] fill -1\nbuf a f32[{2},{1}]{0}\nld a = x[h, t, 0..{1}]", slots(), cols, by));
+      line(fmt::format("buf ix i32[{2}]{0}\nld ix = ids[t] fill -1\nbuf a f32[{2},{1}]{0}\nld a = x[h, t, 0..{1}]",
+                       slots(), cols, by));
       line(fmt::format("st y[h, ix in 0..{} {}, 0..{}] = a ordered\n}}", table, chance(80) ? "skip" : "trap", cols));
     } else if (kind == 2) {  // additions by index into rows that one core owns
       tensor("y", "inout", "f32", {table, cols});
@@ -399,8 +433,8 @@ class ProgramGenerator {
       line(fmt::format("buf acc f32[{0},{1}]{2}\nld acc = y[{3}, 0..{1}]", v.tile, cols, slots(), v.access));
       const int64_t by = r_.between(1, 40);
       line(fmt::format("for t in 0..{} by {} {{\nbuf ix i32[{}]{}\nld ix = ids[t] fill -1", n, by, by, slots()));
-      line(fmt::format("buf s f32[{0},{1}]{2}\nld s = x[t, 0..{1}]\nsfp.scatter acc[ix in {3} skip] {4} s\n}}", by, cols, slots(),
-                       v.access, chance(70) ? "+=" : "="));
+      line(fmt::format("buf s f32[{0},{1}]{2}\nld s = x[t, 0..{1}]\nsfp.scatter acc[ix in {3} skip] {4} s\n}}", by,
+                       cols, slots(), v.access, chance(70) ? "+=" : "="));
       line(fmt::format("st y[{}, 0..{}] = acc", v.access, cols));
       close();
     } else {  // inside LX
@@ -409,10 +443,11 @@ class ProgramGenerator {
       tensor("y", "out", "f32", {n, cols});
       grid_ = "g:1";
       const char* out = any(outside);
-      line(fmt::format("buf tab_ f32[{0},{1}]{2}\nld tab_ = tab[0..{0}, 0..{1}]\nbuf ix i32[{3}]{2}\nld ix = ids[0..{3}]", table, cols,
-                       slots(), n));
-      line(fmt::format("buf o f32[{},{}]{}\nsfp o = 7.0\nsfp.gather o = tab_[ix in 0..{} {}]\nst y[0..{}, 0..{}] = o", n, cols, slots(),
-                       table, out, n, cols));
+      line(fmt::format(
+          "buf tab_ f32[{0},{1}]{2}\nld tab_ = tab[0..{0}, 0..{1}]\nbuf ix i32[{3}]{2}\nld ix = ids[0..{3}]", table,
+          cols, slots(), n));
+      line(fmt::format("buf o f32[{},{}]{}\nsfp o = 7.0\nsfp.gather o = tab_[ix in 0..{} {}]\nst y[0..{}, 0..{}] = o",
+                       n, cols, slots(), table, out, n, cols));
     }
   }
 

@@ -64,8 +64,7 @@ SymbolMap::SymbolMap(const program::Symbol& symbol)
     }
   }
   find_even_steps();
-  if (rank() > 0 && symbol.view.numel() > 0)
-    pad_ = common_padding();
+  if (rank() > 0 && symbol.view.numel() > 0) pad_ = common_padding();
 }
 
 void SymbolMap::prove() {

@@ -35,8 +35,8 @@ class SymbolMap {
   /// Separable only: device elements from one stick of the last dimension to the next when every stick of it is full
   /// but for the last one and index 0 is a stick's lane 0; else -1.
   int64_t stick_step() const { return stick_step_; }
-  /// Lanes of padding that follow the last index of the last dimension in its stick, whatever the other indices are; 0 when
-  /// that differs.
+  /// Lanes of padding that follow the last index of the last dimension in its stick, whatever the other indices are; 0
+  /// when that differs.
   int64_t pad_after_last() const { return pad_; }
   /// Lanes of padding right after storage element o, up to the end of its stick.
   int64_t padding_after(int64_t o) const;

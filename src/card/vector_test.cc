@@ -265,9 +265,10 @@ TEST(Vector, MarkedOperationsTrapWhereTheyLeaveInt32) {
 }
 
 TEST(Vector, ATileInMemoryGoesWithBoxesOfMoreDimensions) {
-  Machine m(one_kernel({"x: in f32 [3,5,64]", "w: in f32 [5,64]", "y: out f32 [3,5,64]"}, "c:1",
-                       "buf a f32[3,5,64] x1\n ld a = x[0..3, 0..5, 0..64]\n buf b f32[5,64] x1\n ld b = w[0..5, 0..64]\n"
-                       "buf o f32[3,5,64] x1\n sfp o = a + b\n st y[0..3, 0..5, 0..64] = o"));
+  Machine m(
+      one_kernel({"x: in f32 [3,5,64]", "w: in f32 [5,64]", "y: out f32 [3,5,64]"}, "c:1",
+                 "buf a f32[3,5,64] x1\n ld a = x[0..3, 0..5, 0..64]\n buf b f32[5,64] x1\n ld b = w[0..5, 0..64]\n"
+                 "buf o f32[3,5,64] x1\n sfp o = a + b\n st y[0..3, 0..5, 0..64] = o"));
   const auto x = m.set("x", noise(1)), w = m.set("w", noise(2));
   m.run_every_way();
   const auto y = m.get("y");

@@ -16,12 +16,13 @@ struct Description {
   // machine
   int cores = 0;
   int corelets_per_core = 0;
-  int64_t lx_bytes = 0;          ///< size of one core's LX
-  int64_t lx_usable_bytes = 0;   ///< the verifier's limit
+  int64_t lx_bytes = 0;         ///< size of one core's LX
+  int64_t lx_usable_bytes = 0;  ///< the verifier's limit
   double core_ghz = 0, ring_ghz = 0;
-  int pt_macs_per_cycle_core = 0;      ///< fp16 multiply-accumulates per cycle and core
-  int pt_fp8_factor = 0;               ///< fp8 rate over fp16
-  int pt_weight_block_k = 0, pt_weight_block_n = 0, pt_fill_rows = 0;  ///< weight block; rows' worth of time to load one (16)
+  int pt_macs_per_cycle_core = 0;  ///< fp16 multiply-accumulates per cycle and core
+  int pt_fp8_factor = 0;           ///< fp8 rate over fp16
+  int pt_weight_block_k = 0, pt_weight_block_n = 0,
+      pt_fill_rows = 0;                      ///< weight block; rows' worth of time to load one (16)
   int sfp_lanes_f16 = 0, sfp_lanes_f32 = 0;  ///< lanes per corelet and cycle
   int lx_port_bytes_per_cycle = 0;
   double lx_port_efficiency = 0;
@@ -33,8 +34,8 @@ struct Description {
   int64_t segment_bytes = 0;
   double memory_gbps = 0, memory_core_gbps = 0, memory_core_gbps_all = 0;  ///< sustained; per core stream; see the JSON
   double memory_raw_gbps = 0, memory_port_gbps = 0;  ///< LPDDR5 interface; link of the memory node
-  /// Read rate when neighbouring cores' rows interleave and start `stride_bytes` apart: that of the largest entry not above
-  /// the stride; memory_gbps below the first entry. Ascending.
+  /// Read rate when neighbouring cores' rows interleave and start `stride_bytes` apart: that of the largest entry not
+  /// above the stride; memory_gbps below the first entry. Ascending.
   struct RowSplit {
     int64_t stride_bytes = 0;
     double gbps = 0;
@@ -47,11 +48,13 @@ struct Description {
   int64_t burst_sticks = 0, outstanding_requests = 0;
   int64_t span_bytes_per_core = 0;  ///< of one tensor per core per kernel
   int64_t max_trips = 0;
-  double host_transfer_gbps = 0;    ///< modelled PCIe rate
-  int pt_rows = 0, pt_columns = 0, pt_simd = 0;  ///< of one corelet; their product with the corelets is pt_macs_per_cycle_core
-  int sfp_simple_cycles = 0, sfp_divide_cycles = 0, sfp_function_cycles = 0, sfp_philox_cycles = 0;  ///< per lane vector
-  int sfp_lane_reduce_cycles = 0;  ///< per stick reduced across its lanes, per core
-  int sfp_element_cycles = 0;      ///< per row moved by a gather or scatter inside LX, besides its sticks
+  double host_transfer_gbps = 0;  ///< modelled PCIe rate
+  int pt_rows = 0, pt_columns = 0,
+      pt_simd = 0;  ///< of one corelet; their product with the corelets is pt_macs_per_cycle_core
+  int sfp_simple_cycles = 0, sfp_divide_cycles = 0, sfp_function_cycles = 0,
+      sfp_philox_cycles = 0;         ///< per lane vector
+  int sfp_lane_reduce_cycles = 0;    ///< per stick reduced across its lanes, per core
+  int sfp_element_cycles = 0;        ///< per row moved by a gather or scatter inside LX, besides its sticks
   int lx_gather_element_cycles = 0;  ///< port cycles to place one element of an element gather
   int ring_hop_cycles = 0;           ///< latency of one hop
   int step_cycles = 0;               ///< to start a step on its unit

@@ -1,5 +1,5 @@
-// The list of a description's fields: path in the JSON, place in the struct, unit, kind and sane range. Parsing and hashing
-// walk this one list.
+// The list of a description's fields: path in the JSON, place in the struct, unit, kind and sane range. Parsing and
+// hashing walk this one list.
 #pragma once
 
 #include "device/description.h"

@@ -28,8 +28,9 @@ BufDim position_of(Id range, const Kernel& kernel, std::span<const Id> declared_
 /// True when the statements inside a range can run while its size is 0: a core range, or a loop marked uniform.
 bool may_be_empty(const Range& range);
 
-/// Trips of a loop whose range is `length` = HI - LO indices long on this core. A uniform loop that divides a range makes
-/// the trips of a core where that range has its full size, whatever this core's length; those past the end have size 0.
+/// Trips of a loop whose range is `length` = HI - LO indices long on this core. A uniform loop that divides a range
+/// makes the trips of a core where that range has its full size, whatever this core's length; those past the end have
+/// size 0.
 int64_t trips_of(const Range& range, const Kernel& kernel, int64_t length);
 
 /// A memory entry written as one expression in which the names of `bare` stand for whole ranges:

@@ -10,8 +10,8 @@ namespace spyre::program {
 using Id = int32_t;
 constexpr Id none = -1;
 
-/// An integer expression over a kernel's ranges, grid coordinates and i32 scalars. 64-bit arithmetic; the verifier proves
-/// that it can't overflow. Division and modulo are by positive constants and round towards minus infinity.
+/// An integer expression over a kernel's ranges, grid coordinates and i32 scalars. 64-bit arithmetic; the verifier
+/// proves that it can't overflow. Division and modulo are by positive constants and round towards minus infinity.
 struct IntExpr {
   enum class Op : uint8_t {
     constant,    ///< value
@@ -20,8 +20,13 @@ struct IntExpr {
     trip,        ///< number of the current trip of loop range `id`, from 0
     coordinate,  ///< this core's coordinate along grid dimension `id` of the nest
     scalar,      ///< i32 scalar parameter `id` of the kernel
-    add, sub, mul, min, max,  ///< two arguments
-    div, mod,                 ///< args[0] by the constant args[1] > 0
+    add,
+    sub,
+    mul,
+    min,
+    max,  ///< two arguments
+    div,
+    mod,  ///< args[0] by the constant args[1] > 0
   };
   Op op = Op::constant;
   int64_t value = 0;

@@ -1,5 +1,5 @@
-// What one does with a tile program: text to tree (assemble), tree to text (print), tree to bytes and back (the container),
-// and the check that makes a tree safe to run (verify).
+// What one does with a tile program: text to tree (assemble), tree to text (print), tree to bytes and back (the
+// container), and the check that makes a tree safe to run (verify).
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,9 @@ std::vector<std::byte> write(const Program& program);
 /// multiple of bytes.size().
 Program read(std::span<const std::byte> bytes);
 
-/// Throws Error(program) naming kernel, step and loc for the first rule of docs/tile_program.md section 7 that the program
-/// breaks. Everything that card/ and timing/ assume of a program is checked here; they accept only verified ones.
+/// Throws Error(program) naming kernel, step and loc for the first rule of docs/tile_program.md section 7 that the
+/// program breaks. Everything that card/ and timing/ assume of a program is checked here; they accept only verified
+/// ones.
 void verify(const Program& program, const device::Description& description);
 
 }  // namespace spyre::program

@@ -252,8 +252,8 @@ void check_structure(const Program& program) {
       const Symbol& have = program.symbols[c.symbols[i]];
       const Symbol& want = k.formals[i];
       if (have.format != want.format || have.geometry != want.geometry) {
-        fail(Fault::program, "call of {}: symbol {} and formal {} differ in format or geometry", k.name,
-             have.name, want.name);
+        fail(Fault::program, "call of {}: symbol {} and formal {} differ in format or geometry", k.name, have.name,
+             want.name);
       }
     }
     for (size_t i = 0; i < c.scalars.size(); ++i) {

@@ -1,5 +1,5 @@
-// The tile program as a tree: what the assembler parses, the container holds, the verifier checks, timing/ prices and card/ runs.
-// Meaning: docs/tile_program.md. Sizes are concrete; addresses (symbols) and scalars are bound at launch.
+// The tile program as a tree: what the assembler parses, the container holds, the verifier checks, timing/ prices and
+// card/ runs. Meaning: docs/tile_program.md. Sizes are concrete; addresses (symbols) and scalars are bound at launch.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,8 @@ struct GridDim {
   bool operator==(const GridDim&) const = default;
 };
 
-/// `core m in LO..HI by T on mc` (is_core): start LO + T x mc. `for k in LO..HI by T`: the trips. `for t in c by T`: parent = c.
-/// Both: size = clip(HI - start, 0, T).
+/// `core m in LO..HI by T on mc` (is_core): start LO + T x mc. `for k in LO..HI by T`: the trips. `for t in c by T`:
+/// parent = c. Both: size = clip(HI - start, 0, T).
 struct Range {
   std::string name;
   bool is_core = false;
@@ -63,8 +63,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// `buf b f32[64,128] x2 @BYTES pieces(1:8192)`. Rows (last dimension) are padded to whole sticks. Declared in the scope
-/// where its Declare statement stands; the scope's each execution makes a new instance.
+/// `buf b f32[64,128] x2 @BYTES pieces(1:8192)`. Rows (last dimension) are padded to whole sticks. Declared in the
+/// scope where its Declare statement stands; the scope's each execution makes a new instance.
 struct Buffer {
   std::string name;
   Format format = Format::f32;
@@ -88,8 +88,8 @@ struct BufDim {
   };
   Kind kind = Kind::whole;
   IntExpr first, size;
-  Id range = none;  ///< written as this range: first = its start less that of the innermost enclosing range in whose scope the
-                    ///< buffer was declared (itself: 0), size = its size. The assembler fills first and size.
+  Id range = none;  ///< written as this range: first = its start less that of the innermost enclosing range in whose
+                    ///< scope the buffer was declared (itself: 0), size = its size. The assembler fills first and size.
   bool operator==(const BufDim&) const = default;
 };
 
@@ -101,36 +101,37 @@ struct BufRef {
   bool operator==(const BufRef&) const = default;
 };
 
-/// What a step does when an index leaves its bounds. A load gives the row its fill value for skip and fill alike; stores,
-/// scatters and gathers leave the row alone for skip.
+/// What a step does when an index leaves its bounds. A load gives the row its fill value for skip and fill alike;
+/// stores, scatters and gathers leave the row alone for skip.
 enum class OnOutside : uint8_t { trap, skip, fill };
 
-/// One logical dimension of a memory access. Affine: indices base + step x p, p < extent. Indexed: element index taken from
-/// an i32 buffer, one value per row of the tile (row = a whole buffer or box), or one element.
+/// One logical dimension of a memory access. Affine: indices base + step x p, p < extent. Indexed: element index taken
+/// from an i32 buffer, one value per row of the tile (row = a whole buffer or box), or one element.
 struct Entry {
   enum class Kind : uint8_t { affine, indexed };
   Kind kind = Kind::affine;
-  IntExpr base;              ///< affine: first index, before clipping to the view
-  int64_t step = 1;          ///< affine: > 0
-  IntExpr extent;            ///< affine: number of indices; a constant 1 is a point
-  Id range = none;           ///< affine: the range that makes the extent, or none; conventions.h says how text names it, and
-                             ///< tile_dimensions() there which buffer dimension an entry walks
-  BufRef index;              ///< indexed
-  IntExpr lo, hi;            ///< indexed: `in R`, legal values lo <= i < hi
+  IntExpr base;      ///< affine: first index, before clipping to the view
+  int64_t step = 1;  ///< affine: > 0
+  IntExpr extent;    ///< affine: number of indices; a constant 1 is a point
+  Id range = none;   ///< affine: the range that makes the extent, or none; conventions.h says how text names it, and
+                     ///< tile_dimensions() there which buffer dimension an entry walks
+  BufRef index;      ///< indexed
+  IntExpr lo, hi;    ///< indexed: `in R`, legal values lo <= i < hi
   OnOutside outside = OnOutside::trap;  ///< indexed
   bool operator==(const Entry&) const = default;
 };
 
-/// `x[m, k, 0..64]`: one entry per logical dimension of the symbol's view. Tile dimensions are the entries in order; when
-/// there are more entries than buffer dimensions, entries that are points (static extent 1) are dropped from the left until
-/// the numbers agree; when fewer, the buffer's leading dimensions must be 1.
+/// `x[m, k, 0..64]`: one entry per logical dimension of the symbol's view. Tile dimensions are the entries in order;
+/// when there are more entries than buffer dimensions, entries that are points (static extent 1) are dropped from the
+/// left until the numbers agree; when fewer, the buffer's leading dimensions must be 1.
 struct MemRef {
   Id symbol = none;  ///< formal of the kernel
   std::vector<Entry> entries;
   bool operator==(const MemRef&) const = default;
 };
 
-// --------------------------------------------------------------------------------------------------- vector expressions
+// --------------------------------------------------------------------------------------------------- vector
+// expressions
 
 /// Type of an SFP register.
 enum class Reg : uint8_t { f32, i32, pred };
@@ -144,18 +145,62 @@ enum class VecOp : uint8_t {
   scalar,      ///< scalar parameter `id`
   iota,        ///< position along dimension `id` of the box of the result, i32, from 0
   // f32 and i32
-  add, sub, mul, div, min, max, abs, neg, square,
+  add,
+  sub,
+  mul,
+  div,
+  min,
+  max,
+  abs,
+  neg,
+  square,
   // f32 -> f32
-  floor, ceil, round, trunc, exp, expm1, log, log1p, log2, exp2, sqrt, rsqrt, sin, cos, tan, tanh, erf, pow, fmod, fma, rcp, sign,
+  floor,
+  ceil,
+  round,
+  trunc,
+  exp,
+  expm1,
+  log,
+  log1p,
+  log2,
+  exp2,
+  sqrt,
+  rsqrt,
+  sin,
+  cos,
+  tan,
+  tanh,
+  erf,
+  pow,
+  fmod,
+  fma,
+  rcp,
+  sign,
   // i32: division and remainder; `div` on i32 truncates, floor_div and remainder round down
-  floor_div, remainder, bit_and, bit_or, bit_xor, bit_not, shl, shr,
+  floor_div,
+  remainder,
+  bit_and,
+  bit_or,
+  bit_xor,
+  bit_not,
+  shl,
+  shr,
   // compare -> pred (operands of one type)
-  lt, le, gt, ge, eq, ne, is_nan,
+  lt,
+  le,
+  gt,
+  ge,
+  eq,
+  ne,
+  is_nan,
   // pred
-  logical_and, logical_or, logical_not,
-  select,   ///< args: pred, then, else
-  cast,     ///< to `type`; f32 -> i32 truncates
-  philox,   ///< args: seed (i32), offset (i32), linear index (i32); `integer` = which of the 4 words; result i32
+  logical_and,
+  logical_or,
+  logical_not,
+  select,  ///< args: pred, then, else
+  cast,    ///< to `type`; f32 -> i32 truncates
+  philox,  ///< args: seed (i32), offset (i32), linear index (i32); `integer` = which of the 4 words; result i32
 };
 
 struct VecExpr {
@@ -186,12 +231,14 @@ struct Store {
   MemRef to;
   BufRef from;
   bool ordered = false;
-  Id where_entry = none;  ///< entry (a range) whose rows are written only where `where_index` lies in [where_lo, where_hi)
+  Id where_entry =
+      none;  ///< entry (a range) whose rows are written only where `where_index` lies in [where_lo, where_hi)
   BufRef where_index;
   IntExpr where_lo, where_hi;
   bool operator==(const Store&) const = default;
 };
-/// `pt acc (+)= a * w init(k, ...)` and `sfp.mm`. Operands are 2-D tiles (leading dimensions of a larger buffer must be 1).
+/// `pt acc (+)= a * w init(k, ...)` and `sfp.mm`. Operands are 2-D tiles (leading dimensions of a larger buffer must be
+/// 1).
 struct MatMul {
   bool on_pt = true;  ///< false: sfp.mm
   BufRef acc, a, b;
@@ -206,9 +253,9 @@ struct Vector {
   bool operator==(const Vector&) const = default;
 };
 enum class Monoid : uint8_t { sum, prod, max, min, any, all, argmax, argmin, welford, logsumexp };
-/// `sfp.red s = sum(l * al, expr over 1)`: state buffers (k per monoid: argmax value+index, welford mean+m2+count, logsumexp
-/// max+sum; others 1), optional initial state expressions (absent: the neutral element), reduced over dimension `dim` of the
-/// box of `value`, in ascending order.
+/// `sfp.red s = sum(l * al, expr over 1)`: state buffers (k per monoid: argmax value+index, welford mean+m2+count,
+/// logsumexp max+sum; others 1), optional initial state expressions (absent: the neutral element), reduced over
+/// dimension `dim` of the box of `value`, in ascending order.
 struct Reduce {
   Monoid monoid = Monoid::sum;
   bool trap = false;  ///< `sum!`, `prod!` on i32
@@ -226,12 +273,13 @@ struct Scan {
   VecExpr value;
   bool operator==(const Scan&) const = default;
 };
-/// `sfp.sort v, i = a descending`, `sfp.merge`, `sfp.topk v, i = a, k-best state in v and i`: stable, along the last dimension.
+/// `sfp.sort v, i = a descending`, `sfp.merge`, `sfp.topk v, i = a, k-best state in v and i`: stable, along the last
+/// dimension.
 struct Sort {
   enum class Kind : uint8_t { sort, merge, topk } kind = Kind::sort;
   bool descending = false;
-  BufRef values, indices;        ///< results
-  BufRef from, from_indices;     ///< sort: indices none = 0, 1, ...; topk: a new part, its indices
+  BufRef values, indices;     ///< results
+  BufRef from, from_indices;  ///< sort: indices none = 0, 1, ...; topk: a new part, its indices
   bool operator==(const Sort&) const = default;
 };
 /// `sfp.gather b = a[ix in R outside]`, `sfp.scatter acc[ix in R skip] += v`: along the first dimension of the table.
@@ -319,8 +367,8 @@ struct Stmt {
   bool operator==(const Stmt&) const = default;
 };
 
-/// grid(a:4, b:8) { ... }: core id = mixed radix, first name slowest. Buffers may also be declared in the kernel scope, before
-/// the nests (Kernel::scope): one instance for the whole kernel run.
+/// grid(a:4, b:8) { ... }: core id = mixed radix, first name slowest. Buffers may also be declared in the kernel scope,
+/// before the nests (Kernel::scope): one instance for the whole kernel run.
 struct Nest {
   std::vector<GridDim> grid;
   Block body;

@@ -105,12 +105,15 @@ TEST(VerifyCalls, FormalsAreViewsOfTheirSymbol) {
   EXPECT_REFUSED(calls("call low(t)\ncall use(t, x, y)"), "temp symbol t is read before");
   EXPECT_REFUSED(calls("call high(t)\ncall only_low(t, y)"), "temp symbol t is read before");
   EXPECT_REFUSED(calls("call only_low(io, io)"), "which are different views of it");
-  EXPECT_REFUSED(calls("call use(x, x, y)", "0..8", "kernel out_of_it(x: in f32 [5,32] of [4,32]) cores 1 { }"), "reaches element");
+  EXPECT_REFUSED(calls("call use(x, x, y)", "0..8", "kernel out_of_it(x: in f32 [5,32] of [4,32]) cores 1 { }"),
+                 "reaches element");
 }
 
 TEST(Coverage, KnowsWhatIsWritten) {
   std::mt19937_64 random(5);
-  const auto pick = [&](int64_t lo, int64_t hi) { return lo + static_cast<int64_t>(random() % static_cast<uint64_t>(hi - lo + 1)); };
+  const auto pick = [&](int64_t lo, int64_t hi) {
+    return lo + static_cast<int64_t>(random() % static_cast<uint64_t>(hi - lo + 1));
+  };
   for (int round = 0; round < 500; ++round) {
     verifier::Coverage coverage;
     std::set<int64_t> written;
@@ -123,7 +126,8 @@ TEST(Coverage, KnowsWhatIsWritten) {
     };
     for (int step = 0; step < 8; ++step) {
       layout::HostView v;
-      for (int64_t d = pick(0, 3); d > 0; --d) v.sizes.push_back(pick(0, 9) ? pick(1, 4) : 0), v.strides.push_back(pick(0, 6));
+      for (int64_t d = pick(0, 3); d > 0; --d)
+        v.sizes.push_back(pick(0, 9) ? pick(1, 4) : 0), v.strides.push_back(pick(0, 6));
       v.offset = pick(0, 12);
       bool all = true;
       each(v, [&](int64_t o) { all = all && written.count(o); });

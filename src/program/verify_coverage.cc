@@ -22,7 +22,8 @@ bool for_each_part(const layout::HostView& view, const std::function<void(int64_
   // Dimensions that continue each other, from the innermost one.
   int64_t length = 1;
   size_t first = 0;
-  while (first < dims.size() && dims[first].stride <= length) length += dims[first].stride * (dims[first].size - 1), ++first;
+  while (first < dims.size() && dims[first].stride <= length)
+    length += dims[first].stride * (dims[first].size - 1), ++first;
   int64_t parts = 1;
   for (size_t d = first; d < dims.size(); ++d)
     if (dims[d].size > most_parts || (parts *= dims[d].size) > most_parts) return false;

@@ -22,11 +22,16 @@ bool same_terms(const Affine& a, const Affine& b) {
 
 int64_t apply(Op op, int64_t a, int64_t b) {
   switch (op) {
-    case Op::mul: return a * b;
-    case Op::min: return std::min(a, b);
-    case Op::max: return std::max(a, b);
-    case Op::div: return floor_div(a, b);
-    default: return a - floor_div(a, b) * b;
+    case Op::mul:
+      return a * b;
+    case Op::min:
+      return std::min(a, b);
+    case Op::max:
+      return std::max(a, b);
+    case Op::div:
+      return floor_div(a, b);
+    default:
+      return a - floor_div(a, b) * b;
   }
 }
 
@@ -36,8 +41,8 @@ Affine Expressions::sum(const Affine& a, const Affine& b, int64_t factor) {
   Affine r = a;
   r.constant += factor * b.constant;
   for (const Term& t : b.terms) {
-    const auto same = std::find_if(r.terms.begin(), r.terms.end(),
-                                   [&](const Term& s) { return s.kind == t.kind && s.id == t.id; });
+    const auto same =
+        std::find_if(r.terms.begin(), r.terms.end(), [&](const Term& s) { return s.kind == t.kind && s.id == t.id; });
     if (same == r.terms.end()) {
       r.terms.push_back({t.kind, t.id, factor * t.factor});
     } else {
@@ -60,28 +65,39 @@ Affine Expressions::opaque(Op op, Affine a, Affine b) {
 
 Affine Expressions::of(const IntExpr& e) {
   switch (e.op) {
-    case Op::constant: return {e.value, {}};
-    case Op::start: return start(e.id);
-    case Op::size: return leaf(Leaf::size, e.id);
-    case Op::trip: return leaf(Leaf::trip, e.id);
-    case Op::coordinate: return leaf(Leaf::coordinate, e.id);
-    case Op::scalar: return leaf(Leaf::scalar, e.id);
-    default: break;
+    case Op::constant:
+      return {e.value, {}};
+    case Op::start:
+      return start(e.id);
+    case Op::size:
+      return leaf(Leaf::size, e.id);
+    case Op::trip:
+      return leaf(Leaf::trip, e.id);
+    case Op::coordinate:
+      return leaf(Leaf::coordinate, e.id);
+    case Op::scalar:
+      return leaf(Leaf::scalar, e.id);
+    default:
+      break;
   }
   if (e.args.size() != 2) fail(Fault::program, "an expression has {} arguments, expected 2", e.args.size());
   const Affine a = of(e.args[0]), b = of(e.args[1]);
   switch (e.op) {
-    case Op::add: return sum(a, b, 1);
-    case Op::sub: return sum(a, b, -1);
+    case Op::add:
+      return sum(a, b, 1);
+    case Op::sub:
+      return sum(a, b, -1);
     case Op::mul:
       if (b.is_constant()) return sum({}, a, b.constant);
       if (a.is_constant()) return sum({}, b, a.constant);
       return opaque(Op::mul, a, b);
     case Op::div:
     case Op::mod:
-      if (!b.is_constant() || b.constant <= 0) fail(Fault::program, "division by something other than a positive constant");
+      if (!b.is_constant() || b.constant <= 0)
+        fail(Fault::program, "division by something other than a positive constant");
       return opaque(e.op, a, b);
-    default: return opaque(e.op, a, b);
+    default:
+      return opaque(e.op, a, b);
   }
 }
 
@@ -102,10 +118,18 @@ int64_t Expressions::value(const Affine& a, const Values& v) const {
   for (const Term& t : a.terms) {
     int64_t x = 0;
     switch (t.kind) {
-      case Leaf::trip: x = v.trip[t.id]; break;
-      case Leaf::size: x = v.size[t.id]; break;
-      case Leaf::coordinate: x = v.coordinate[t.id]; break;
-      case Leaf::scalar: x = v.scalar[t.id]; break;
+      case Leaf::trip:
+        x = v.trip[t.id];
+        break;
+      case Leaf::size:
+        x = v.size[t.id];
+        break;
+      case Leaf::coordinate:
+        x = v.coordinate[t.id];
+        break;
+      case Leaf::scalar:
+        x = v.scalar[t.id];
+        break;
       case Leaf::opaque: {
         const Opaque& o = opaque_[t.id];
         x = apply(o.op, value(o.a, v), value(o.b, v));
@@ -122,10 +146,18 @@ Interval Expressions::bounds(const Affine& a, const Bounds& b) const {
   for (const Term& t : a.terms) {
     Interval x;
     switch (t.kind) {
-      case Leaf::trip: x = b.trip[t.id]; break;
-      case Leaf::size: x = b.size[t.id]; break;
-      case Leaf::coordinate: x = b.coordinate[t.id]; break;
-      case Leaf::scalar: x = {(*b.scalar)[t.id], (*b.scalar)[t.id]}; break;
+      case Leaf::trip:
+        x = b.trip[t.id];
+        break;
+      case Leaf::size:
+        x = b.size[t.id];
+        break;
+      case Leaf::coordinate:
+        x = b.coordinate[t.id];
+        break;
+      case Leaf::scalar:
+        x = {(*b.scalar)[t.id], (*b.scalar)[t.id]};
+        break;
       case Leaf::opaque: {
         const Opaque& o = opaque_[t.id];
         const Interval p = bounds(o.a, b), q = bounds(o.b, b);
@@ -135,12 +167,19 @@ Interval Expressions::bounds(const Affine& a, const Bounds& b) const {
             x = {lo, hi};
             break;
           }
-          case Op::min: x = {std::min(p.lo, q.lo), std::min(p.hi, q.hi)}; break;
-          case Op::max: x = {std::max(p.lo, q.lo), std::max(p.hi, q.hi)}; break;
-          case Op::div: x = {floor_div(p.lo, q.lo), floor_div(p.hi, q.lo)}; break;
+          case Op::min:
+            x = {std::min(p.lo, q.lo), std::min(p.hi, q.hi)};
+            break;
+          case Op::max:
+            x = {std::max(p.lo, q.lo), std::max(p.hi, q.hi)};
+            break;
+          case Op::div:
+            x = {floor_div(p.lo, q.lo), floor_div(p.hi, q.lo)};
+            break;
           default:
             x = {0, q.lo - 1};
-            if (floor_div(p.lo, q.lo) == floor_div(p.hi, q.lo)) x = {apply(Op::mod, p.lo, q.lo), apply(Op::mod, p.hi, q.lo)};
+            if (floor_div(p.lo, q.lo) == floor_div(p.hi, q.lo))
+              x = {apply(Op::mod, p.lo, q.lo), apply(Op::mod, p.hi, q.lo)};
         }
         break;
       }

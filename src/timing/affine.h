@@ -1,7 +1,8 @@
-// Affine: the canonical form of an IntExpr, over trips, sizes, coordinates and scalars; its value, its bounds, its dependences.
+// Affine: the canonical form of an IntExpr, over trips, sizes, coordinates and scalars; its value, its bounds, its
+// dependences.
 //
-// A range's start is written out (lo + by x trip, or lo + by x coordinate), so that start(t) - start(c) of a range t in c
-// becomes by x trip(t): what depends only on the place within a tile shows as such.
+// A range's start is written out (lo + by x trip, or lo + by x coordinate), so that start(t) - start(c) of a range t in
+// c becomes by x trip(t): what depends only on the place within a tile shows as such.
 #pragma once
 
 #include <cstdint>

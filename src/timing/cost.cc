@@ -29,27 +29,53 @@ int64_t rows(const Extents& e) { return e.empty() || e.back() == 0 ? 0 : numel(e
 
 int op_cycles(VecOp op, const device::Description& d) {
   switch (op) {
-    case VecOp::operand: case VecOp::constant_f: case VecOp::constant_i: case VecOp::integer: case VecOp::scalar:
+    case VecOp::operand:
+    case VecOp::constant_f:
+    case VecOp::constant_i:
+    case VecOp::integer:
+    case VecOp::scalar:
     case VecOp::iota:
       return 0;
-    case VecOp::div: case VecOp::fmod: case VecOp::rcp: case VecOp::sqrt: case VecOp::rsqrt: case VecOp::floor_div:
+    case VecOp::div:
+    case VecOp::fmod:
+    case VecOp::rcp:
+    case VecOp::sqrt:
+    case VecOp::rsqrt:
+    case VecOp::floor_div:
     case VecOp::remainder:
       return d.sfp_divide_cycles;
-    case VecOp::exp: case VecOp::expm1: case VecOp::log: case VecOp::log1p: case VecOp::log2: case VecOp::exp2:
-    case VecOp::sin: case VecOp::cos: case VecOp::tan: case VecOp::tanh: case VecOp::erf: case VecOp::pow:
+    case VecOp::exp:
+    case VecOp::expm1:
+    case VecOp::log:
+    case VecOp::log1p:
+    case VecOp::log2:
+    case VecOp::exp2:
+    case VecOp::sin:
+    case VecOp::cos:
+    case VecOp::tan:
+    case VecOp::tanh:
+    case VecOp::erf:
+    case VecOp::pow:
       return d.sfp_function_cycles;
-    case VecOp::philox: return d.sfp_philox_cycles;
-    default: return d.sfp_simple_cycles;
+    case VecOp::philox:
+      return d.sfp_philox_cycles;
+    default:
+      return d.sfp_simple_cycles;
   }
 }
 
 /// Cycles to combine one lane vector into a monoid's state.
 int monoid_cycles(Monoid m, const device::Description& d) {
   switch (m) {
-    case Monoid::argmax: case Monoid::argmin: return 3 * d.sfp_simple_cycles;
-    case Monoid::welford: return 4 * d.sfp_simple_cycles + d.sfp_divide_cycles;
-    case Monoid::logsumexp: return 3 * d.sfp_simple_cycles + 2 * d.sfp_function_cycles;
-    default: return d.sfp_simple_cycles;
+    case Monoid::argmax:
+    case Monoid::argmin:
+      return 3 * d.sfp_simple_cycles;
+    case Monoid::welford:
+      return 4 * d.sfp_simple_cycles + d.sfp_divide_cycles;
+    case Monoid::logsumexp:
+      return 3 * d.sfp_simple_cycles + 2 * d.sfp_function_cycles;
+    default:
+      return d.sfp_simple_cycles;
   }
 }
 
@@ -74,8 +100,8 @@ class Sfp {
     widen(ref);
     return box;
   }
-  /// What is read or written from here on does not change how many lanes a vector has: the state of a reduction is wide, its
-  /// values need not be.
+  /// What is read or written from here on does not change how many lanes a vector has: the state of a reduction is
+  /// wide, its values need not be.
   void fix_width() { fixed_ = true; }
   /// One way through the port.
   Extents state(const BufRef& ref) {
@@ -88,7 +114,8 @@ class Sfp {
     if (e.op == VecOp::operand) read(e.ref);
     for (const VecExpr& a : e.args) look(a);
   }
-  /// Counts an expression's cycles; returns the sizes of its value (1 where broadcast), aligned to the last of `result`.
+  /// Counts an expression's cycles; returns the sizes of its value (1 where broadcast), aligned to the last of
+  /// `result`.
   Extents count(const VecExpr& e, const Extents& result) {
     Extents box(result.size(), 1);
     const auto widen = [&](const Extents& other) {
@@ -103,9 +130,7 @@ class Sfp {
     add(box, op_cycles(e.op, d_));
     return box;
   }
-  void add(const Extents& box, double cycles) {
-    vector_cycles_ += static_cast<double>(vectors(box)) * cycles;
-  }
+  void add(const Extents& box, double cycles) { vector_cycles_ += static_cast<double>(vectors(box)) * cycles; }
   int64_t vectors(const Extents& box) const {
     return box.empty() ? 1 : rows(box) * ceil_div(box.back(), wide_ ? d_.sfp_lanes_f32 : d_.sfp_lanes_f16);
   }
@@ -259,7 +284,8 @@ class Pricer {
     const int64_t more = lx_box_bytes(data, format_of(s.data)) * (s.accumulate ? 2 : 1);  // the table's rows
     c.lx_bytes += more;
     c.lx_ps += lx_port_ps(more, d_);
-    c.unit_ps = std::max(c.unit_ps, c.lx_ps) + cycles_ps(static_cast<double>(count) * d_.sfp_element_cycles, d_.core_ghz);
+    c.unit_ps =
+        std::max(c.unit_ps, c.lx_ps) + cycles_ps(static_cast<double>(count) * d_.sfp_element_cycles, d_.core_ghz);
     return c;
   }
 
@@ -339,7 +365,8 @@ std::vector<int64_t> box_sizes(const BufRef& ref, const Sizes& sizes) {
   const program::Buffer& buffer = sizes.kernel.buffers.at(ref.buffer);
   std::vector<int64_t> box = buffer.shape;
   for (size_t i = 0; i < ref.box.size() && i < box.size(); ++i) {
-    if (ref.box[i].kind == program::BufDim::Kind::box) box[i] = std::clamp<int64_t>(sizes.value(ref.box[i].size), 0, box[i]);
+    if (ref.box[i].kind == program::BufDim::Kind::box)
+      box[i] = std::clamp<int64_t>(sizes.value(ref.box[i].size), 0, box[i]);
   }
   return box;
 }

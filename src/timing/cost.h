@@ -14,16 +14,16 @@ namespace spyre::timing {
 /// Price of one execution of a step on one core. All zero: the step does nothing (an empty tile) and takes no time.
 struct Cost {
   program::Unit unit = program::Unit::sync;
-  int64_t unit_ps = 0;     ///< the unit is busy, when nothing else runs on the card
-  int64_t latency_ps = 0;  ///< from then until the result is there; the unit is free already
-  int64_t lx_bytes = 0;    ///< through the core's LX port
-  int64_t lx_ps = 0;       ///< of that port
-  int64_t memory_bytes = 0;        ///< read or (write) written by this core; 1/cores of the group for a shared load
+  int64_t unit_ps = 0;       ///< the unit is busy, when nothing else runs on the card
+  int64_t latency_ps = 0;    ///< from then until the result is there; the unit is free already
+  int64_t lx_bytes = 0;      ///< through the core's LX port
+  int64_t lx_ps = 0;         ///< of that port
+  int64_t memory_bytes = 0;  ///< read or (write) written by this core; 1/cores of the group for a shared load
   bool write = false;
-  int64_t memory_ps = 0;           ///< of the device memory, for all cores that do the same
-  int64_t stream_ps = 0;           ///< of the core's connection to memory
-  int64_t link_bytes = 0;          ///< on the fullest link of the ring
-  int64_t macs = 0;                ///< PT multiply-accumulates
+  int64_t memory_ps = 0;   ///< of the device memory, for all cores that do the same
+  int64_t stream_ps = 0;   ///< of the core's connection to memory
+  int64_t link_bytes = 0;  ///< on the fullest link of the ring
+  int64_t macs = 0;        ///< PT multiply-accumulates
   bool nothing() const { return unit_ps == 0 && latency_ps == 0; }
 };
 
@@ -37,9 +37,10 @@ struct Sizes {
   base::FunctionRef<const layout::Access&(program::Id)> access;
   /// Slice of a core range on core `core`: false when the core has none. Used by ring.remap.
   base::FunctionRef<bool(program::Id range, int core, int64_t& start, int64_t& size)> slice;
-  double copies = 1;               ///< cores, or for a shared load groups, that do the same with other data at the same time
-  int64_t neighbour_bytes = 0;     ///< device bytes between this core's first element and its neighbour's; 0 = same or unknown
-  int64_t reach_bytes = 0;         ///< from the core's first to its last start of this access, over all trips
+  double copies = 1;  ///< cores, or for a shared load groups, that do the same with other data at the same time
+  int64_t neighbour_bytes =
+      0;                    ///< device bytes between this core's first element and its neighbour's; 0 = same or unknown
+  int64_t reach_bytes = 0;  ///< from the core's first to its last start of this access, over all trips
   double read_extra_ns_per_byte = 0, write_extra_ns_per_byte = 0;  ///< turnaround, reuse
 };
 

@@ -12,12 +12,18 @@ using Op = program::Compare::Op;
 
 bool CompareModel::holds(int64_t d) const {
   switch (op) {
-    case Op::eq: return d == 0;
-    case Op::ne: return d != 0;
-    case Op::lt: return d < 0;
-    case Op::le: return d <= 0;
-    case Op::gt: return d > 0;
-    case Op::ge: return d >= 0;
+    case Op::eq:
+      return d == 0;
+    case Op::ne:
+      return d != 0;
+    case Op::lt:
+      return d < 0;
+    case Op::le:
+      return d <= 0;
+    case Op::gt:
+      return d > 0;
+    case Op::ge:
+      return d >= 0;
   }
   return false;
 }
@@ -86,7 +92,8 @@ void KernelModel::set_inner(const LoopModel& loop, Bounds& b) const {
     const Interval extent = expressions_.bounds(extents_[range], b);
     if (r.is_core) {
       const Interval c = b.coordinate[r.grid];
-      b.size[range] = {std::clamp<int64_t>(extent.lo - r.by * c.hi, 0, r.by), std::clamp<int64_t>(extent.hi - r.by * c.lo, 0, r.by)};
+      b.size[range] = {std::clamp<int64_t>(extent.lo - r.by * c.hi, 0, r.by),
+                       std::clamp<int64_t>(extent.hi - r.by * c.lo, 0, r.by)};
       continue;
     }
     b.trip[range] = {0, std::max<int64_t>(program::trips_of(r, kernel_, extent.hi) - 1, 0)};
@@ -198,9 +205,8 @@ double KernelModel::share_of_cores(int nest, const NodeModel& branch) const {
   int holding = 0;
   for (int core = 0; core < cores; ++core) {
     const Values v = values(nest, core);
-    holding += std::all_of(branch.condition.begin(), branch.condition.end(), [&](const CompareModel& c) {
-      return c.holds(expressions_.value(c.difference, v));
-    });
+    holding += std::all_of(branch.condition.begin(), branch.condition.end(),
+                           [&](const CompareModel& c) { return c.holds(expressions_.value(c.difference, v)); });
   }
   return static_cast<double>(std::max(holding, 1)) / cores;
 }

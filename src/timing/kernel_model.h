@@ -1,5 +1,5 @@
-// KernelModel: a kernel with its scalars bound, made ready to be walked: canonical expressions, what each step touches, which
-// expressions can make one trip of a loop differ from the next, and which cores behave alike.
+// KernelModel: a kernel with its scalars bound, made ready to be walked: canonical expressions, what each step touches,
+// which expressions can make one trip of a loop differ from the next, and which cores behave alike.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ struct StepModel {
   int nest = 0;
   program::Unit unit = program::Unit::sync;
   std::vector<Touch> touches;
-  std::vector<Affine> key;            ///< sizes that the price depends on, constants left out
-  std::vector<Clip> clips;            ///< and what is clipped off where
+  std::vector<Affine> key;  ///< sizes that the price depends on, constants left out
+  std::vector<Clip> clips;  ///< and what is clipped off where
   const program::MemRef* memory = nullptr;
-  std::vector<Affine> bases;          ///< of `memory`, per entry (0 for indexed ones)
+  std::vector<Affine> bases;  ///< of `memory`, per entry (0 for indexed ones)
   Id share = program::none;
   bool ordered = false;
 };
@@ -101,8 +101,8 @@ class KernelModel {
   /// Trips of a loop under the values of its surroundings.
   int64_t trips(const LoopModel& loop, const Values& values) const;
 
-  /// Largest trip number t1 <= `last` such that the trips t0 .. t1 of the loop cost the same, all else under `values` being as
-  /// it is; t0 - 1 when not even one is known to.
+  /// Largest trip number t1 <= `last` such that the trips t0 .. t1 of the loop cost the same, all else under `values`
+  /// being as it is; t0 - 1 when not even one is known to.
   int64_t same_until(const LoopModel& loop, const Values& values, int64_t t0, int64_t last) const;
 
   /// Cores that run alike, the first of which is followed.
@@ -129,10 +129,10 @@ class KernelModel {
   std::vector<BlockModel> blocks_;
   std::vector<int> nest_blocks_;
   std::vector<Sensitive> items_;
-  std::vector<Affine> starts_, extents_;           ///< by range
+  std::vector<Affine> starts_, extents_;  ///< by range
   std::vector<int> range_nest_;
-  std::vector<std::vector<Id>> core_ranges_;       ///< by nest
-  std::vector<std::vector<char>> by_coordinate_;   ///< by nest and grid dimension: more than sizes depend on it
+  std::vector<std::vector<Id>> core_ranges_;      ///< by nest
+  std::vector<std::vector<char>> by_coordinate_;  ///< by nest and grid dimension: more than sizes depend on it
   std::vector<std::vector<Id>> overlaps_;
   std::vector<std::unique_ptr<layout::Access>> access_;
 };

@@ -20,8 +20,8 @@ namespace {
 constexpr size_t remembered = 8;
 /// A loop whose remaining trips have fewer instances is walked: comparing states would take longer.
 constexpr int64_t worth_jumping = 96;
-/// Instances that a walk with jumps may add, over all classes but at least `least_budget` in each, before it takes the remaining
-/// trips of its loops to go on as those before.
+/// Instances that a walk with jumps may add, over all classes but at least `least_budget` in each, before it takes the
+/// remaining trips of its loops to go on as those before.
 constexpr int64_t budget = 100'000, least_budget = 8'000;
 /// Trips to see before that.
 constexpr size_t seen_enough = 4;
@@ -38,7 +38,9 @@ struct Totals {
     work_ps = plus(work_ps, t.work_ps, times);
     return *this;
   }
-  Totals minus(const Totals& t) const { return {read - t.read, written - t.written, macs - t.macs, pt_busy - t.pt_busy, work_ps - t.work_ps}; }
+  Totals minus(const Totals& t) const {
+    return {read - t.read, written - t.written, macs - t.macs, pt_busy - t.pt_busy, work_ps - t.work_ps};
+  }
 };
 
 struct Snapshot {
@@ -53,7 +55,7 @@ struct Frame {
   int loop = -1;  ///< or -1: a branch or the nest
   int64_t trip = 0, trips = 1;
   double copies = 1;  ///< part of the cores that are here
-  int64_t added = 0;      ///< instances before the loop
+  int64_t added = 0;  ///< instances before the loop
 };
 
 /// Sums when a loop began a trip.
@@ -62,7 +64,8 @@ struct Mark {
   Totals totals;
 };
 
-/// The last states of a loop at its boundaries. A loop is entered again only after it has ended, so one per loop will do.
+/// The last states of a loop at its boundaries. A loop is entered again only after it has ended, so one per loop will
+/// do.
 struct History {
   std::vector<Mark> marks;
   std::vector<Snapshot> ring;
@@ -81,7 +84,8 @@ constexpr int first_core_process = 2;
 
 class TraceListener : public WindowListener {
  public:
-  TraceListener(const KernelModel& model, const KernelWalkOptions& o, KernelModel::Class c) : model_(model), options_(o) {
+  TraceListener(const KernelModel& model, const KernelWalkOptions& o, KernelModel::Class c)
+      : model_(model), options_(o) {
     process_ = first_core_process + c.core;
     o.trace->name_process(process_, fmt::format("core {}", c.core));
     static constexpr const char* names[] = {"ld", "st", "pt", "sfp", "mv", "ring", "psum"};
@@ -90,18 +94,23 @@ class TraceListener : public WindowListener {
   void ran(int step, const Cost& cost, int64_t start_ps, int64_t end_ps) override {
     const StepModel& s = model_.steps()[step];
     std::string name;
-    if (s.memory) name = model_.kernel().formals[s.memory->symbol].name;
-    else if (!s.touches.empty()) name = model_.kernel().buffers[s.touches.back().buffer].name;
+    if (s.memory)
+      name = model_.kernel().formals[s.memory->symbol].name;
+    else if (!s.touches.empty())
+      name = model_.kernel().buffers[s.touches.back().buffer].name;
     std::string source;
     if (options_.program && s.step->loc != none) {
       const program::Loc& loc = options_.program->locs[s.step->loc];
       name = loc.op + " " + name;
       source = loc.source;
     }
-    options_.trace->complete(process_, static_cast<int>(s.unit), name, model_.kernel().name, options_.trace_start_ps + start_ps,
-                             end_ps - start_ps,
-                             {{"source", std::string_view(source)}, {"alone_ps", cost.unit_ps}, {"lx_bytes", cost.lx_bytes},
-                              {"memory_bytes", cost.memory_bytes}, {"macs", cost.macs}});
+    options_.trace->complete(process_, static_cast<int>(s.unit), name, model_.kernel().name,
+                             options_.trace_start_ps + start_ps, end_ps - start_ps,
+                             {{"source", std::string_view(source)},
+                              {"alone_ps", cost.unit_ps},
+                              {"lx_bytes", cost.lx_bytes},
+                              {"memory_bytes", cost.memory_bytes},
+                              {"macs", cost.macs}});
   }
 
  private:
@@ -114,15 +123,21 @@ class TraceListener : public WindowListener {
 class Prices {
  public:
   Prices(const KernelModel& model, const KernelWalkOptions& options, bool turnaround_on_reads, int core)
-      : model_(model), options_(options), turnaround_on_reads_(turnaround_on_reads), core_(core), copies_(model.copies(core)),
-        known_(model.steps().size()), expressions_(model.expressions()) {}
+      : model_(model),
+        options_(options),
+        turnaround_on_reads_(turnaround_on_reads),
+        core_(core),
+        copies_(model.copies(core)),
+        known_(model.steps().size()),
+        expressions_(model.expressions()) {}
 
   const Cost& of(int index, const Values& values, double part) {
     const StepModel& s = model_.steps()[index];
     key_.clear();
     for (const Affine& a : s.key) key_.push_back(model_.expressions().value(a, values));
     for (const Clip& c : s.clips) {
-      const int64_t base = model_.expressions().value(c.base, values), extent = model_.expressions().value(c.extent, values);
+      const int64_t base = model_.expressions().value(c.base, values),
+                    extent = model_.expressions().value(c.extent, values);
       key_.push_back(base < 0 ? std::min(ceil_div(-base, c.step), extent) : 0);
       key_.push_back(std::clamp<int64_t>(ceil_div(c.limit - base, c.step), 0, extent));
     }
@@ -163,17 +178,20 @@ class Prices {
       return e.is_constant() ? e.value : expressions_.value(expressions_.of(e), values);
     };
     const auto access = [&](Id formal) -> const layout::Access& { return model_.access(formal); };
-    const auto slice = [&](Id range, int core, int64_t& start, int64_t& size) { return model_.slice(range, core, start, size); };
+    const auto slice = [&](Id range, int core, int64_t& start, int64_t& size) {
+      return model_.slice(range, core, start, size);
+    };
     double read = turnaround_on_reads_ ? d.turnaround_ns_per_byte : 0;
     const double write = turnaround_on_reads_ ? 0 : d.turnaround_ns_per_byte;
     if (s.memory && options_.reused.at(s.memory->symbol)) read += d.raw_reuse_ns_per_byte;
-    Sizes sizes{model_.kernel(), model_.kernel().nests[s.nest], value, access, slice, std::max(copies, 1.0), 0, 0, read, write};
+    Sizes sizes{
+        model_.kernel(), model_.kernel().nests[s.nest], value, access, slice, std::max(copies, 1.0), 0, 0, read, write};
     if (s.memory) place_cores(s, values, sizes);
     return cost(*s.step, sizes, d);
   }
 
-  /// How far apart the starts of this core and of the next one along the fastest grid dimension that moves them are, and
-  /// how far this core's own starts reach.
+  /// How far apart the starts of this core and of the next one along the fastest grid dimension that moves them are,
+  /// and how far this core's own starts reach.
   void place_cores(const StepModel& s, const Values& values, Sizes& sizes) const {
     const layout::Access& access = model_.access(s.memory->symbol);
     const auto& view = access.view().sizes;
@@ -210,10 +228,15 @@ class Prices {
 /// One core through the whole kernel.
 class CoreWalk {
  public:
-  CoreWalk(const KernelModel& model, const KernelWalkOptions& options, int core, int64_t budget, bool turnaround_on_reads,
-           WindowListener* listener)
-      : model_(model), options_(options), core_(core), budget_(budget), prices_(model, options, turnaround_on_reads, core),
-        window_(model, listener), histories_(model.loops().size()) {}
+  CoreWalk(const KernelModel& model, const KernelWalkOptions& options, int core, int64_t budget,
+           bool turnaround_on_reads, WindowListener* listener)
+      : model_(model),
+        options_(options),
+        core_(core),
+        budget_(budget),
+        prices_(model, options, turnaround_on_reads, core),
+        window_(model, listener),
+        histories_(model.loops().size()) {}
 
   void run() {
     for (const Id buffer : model_.kernel().scope) window_.declare(buffer);
@@ -247,10 +270,18 @@ class CoreWalk {
     }
     const NodeModel& node = block[f.position++];
     switch (node.kind) {
-      case NodeModel::Kind::declare: window_.declare(node.id); break;
-      case NodeModel::Kind::core_range: model_.enter_core_range(node.id, values_); break;
-      case NodeModel::Kind::loop: enter_loop(node, f.copies); break;
-      case NodeModel::Kind::branch: enter_branch(node, f.copies); break;
+      case NodeModel::Kind::declare:
+        window_.declare(node.id);
+        break;
+      case NodeModel::Kind::core_range:
+        model_.enter_core_range(node.id, values_);
+        break;
+      case NodeModel::Kind::loop:
+        enter_loop(node, f.copies);
+        break;
+      case NodeModel::Kind::branch:
+        enter_branch(node, f.copies);
+        break;
       case NodeModel::Kind::step: {
         const Cost& c = prices_.of(node.id, values_, f.copies);
         if (c.nothing()) break;
@@ -310,7 +341,8 @@ class CoreWalk {
     const LoopModel& loop = model_.loops()[f.loop];
     const int64_t by = model_.kernel().ranges[loop.range].by;
     values_.trip[loop.range] = f.trip;
-    values_.size[loop.range] = std::clamp<int64_t>(model_.expressions().value(loop.extent, values_) - f.trip * by, 0, by);
+    values_.size[loop.range] =
+        std::clamp<int64_t>(model_.expressions().value(loop.extent, values_) - f.trip * by, 0, by);
   }
 
   void end_of_block() {
@@ -373,12 +405,18 @@ class CoreWalk {
       const double slope = (after - before) / ((t2 - t0) / 2);
       return static_cast<int64_t>(std::min(std::max(0.0, after + slope * ((t2 - t1) / 2 + rest / 2)) * rest, 0x1p60));
     };
-    // Time follows the work added, as it did up to now: the clock itself stands at what is finished, not at what is known.
+    // Time follows the work added, as it did up to now: the clock itself stands at what is finished, not at what is
+    // known.
     const int64_t work = more(m0.totals.work_ps, m1.totals.work_ps, m2.totals.work_ps);
-    skipped_ = plus(skipped_, static_cast<int64_t>(std::min(static_cast<double>(work) * static_cast<double>(duration()) /
-                                                                static_cast<double>(std::max<int64_t>(totals_.work_ps, 1)), 0x1p60)));
-    totals_.add({more(m0.totals.read, m1.totals.read, m2.totals.read), more(m0.totals.written, m1.totals.written, m2.totals.written),
-                 more(m0.totals.macs, m1.totals.macs, m2.totals.macs), more(m0.totals.pt_busy, m1.totals.pt_busy, m2.totals.pt_busy), work}, 1);
+    skipped_ =
+        plus(skipped_, static_cast<int64_t>(std::min(static_cast<double>(work) * static_cast<double>(duration()) /
+                                                         static_cast<double>(std::max<int64_t>(totals_.work_ps, 1)),
+                                                     0x1p60)));
+    totals_.add({more(m0.totals.read, m1.totals.read, m2.totals.read),
+                 more(m0.totals.written, m1.totals.written, m2.totals.written),
+                 more(m0.totals.macs, m1.totals.macs, m2.totals.macs),
+                 more(m0.totals.pt_busy, m1.totals.pt_busy, m2.totals.pt_busy), work},
+                1);
     f.trip = full;
     estimated_ = true;
   }

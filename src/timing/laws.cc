@@ -22,13 +22,15 @@ int64_t lx_port_ps(int64_t bytes, const device::Description& d) {
 int64_t pt_ps(int64_t m, int64_t n, int64_t k, base::Format operands, const device::Description& d) {
   const int speed = base::format_bytes(operands) == 1 ? d.pt_fp8_factor : 1;
   const int64_t n_padded = round_up(n, d.pt_columns), k_padded = round_up(k, int64_t{d.pt_rows} * d.pt_simd);
-  const double row_cycles = static_cast<double>(n_padded) * static_cast<double>(k_padded) / (d.pt_macs_per_cycle_core * speed);
+  const double row_cycles =
+      static_cast<double>(n_padded) * static_cast<double>(k_padded) / (d.pt_macs_per_cycle_core * speed);
   return cycles_ps(static_cast<double>(m + d.pt_fill_rows) * row_cycles, d.core_ghz);
 }
 
 int64_t pt_lx_bytes(int64_t m, int64_t n, int64_t k, base::Format operands, const device::Description& d) {
   const int64_t bytes = base::format_bytes(operands);
-  const int64_t columns = (n + d.pt_weight_block_n * d.corelets_per_core - 1) / (d.pt_weight_block_n * d.corelets_per_core);
+  const int64_t columns =
+      (n + d.pt_weight_block_n * d.corelets_per_core - 1) / (d.pt_weight_block_n * d.corelets_per_core);
   const int64_t blocks = (k + d.pt_weight_block_k - 1) / d.pt_weight_block_k;
   return (m * k * columns + k * n) * bytes + 2 * 4 * m * n * blocks;
 }
@@ -52,8 +54,9 @@ MemoryTime memory_time(const MemoryWork& w, const device::Description& d) {
   MemoryTime t;
   t.memory_ps = ps(all / gbps + all * w.extra_ns_per_byte);
   t.stream_ps = bytes_ps(bytes, d.memory_core_gbps_all);
-  t.unit_ps = std::max({t.memory_ps, bytes_ps(bytes, d.memory_core_gbps),
-                        ps(static_cast<double>(w.requests) * d.memory_latency_ns / static_cast<double>(d.outstanding_requests))});
+  t.unit_ps = std::max(
+      {t.memory_ps, bytes_ps(bytes, d.memory_core_gbps),
+       ps(static_cast<double>(w.requests) * d.memory_latency_ns / static_cast<double>(d.outstanding_requests))});
   if (w.multicast) t.unit_ps = std::max(t.unit_ps, bytes_ps(bytes, d.multicast_stream_gbps));
   return t;
 }

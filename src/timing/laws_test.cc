@@ -17,7 +17,8 @@ TEST(Laws, PeakMatrixRateIsThatOfTheCard) {
   const double seconds = static_cast<double>(pt_ps(512, 128, 4096, Format::dl16, card())) * 1e-12;
   const double tflops = 2e-12 * 32 * 512 * 128 * 4096 / seconds;
   EXPECT_NEAR(tflops, 72.1 * 512 / 528, 0.1);
-  EXPECT_NEAR(static_cast<double>(pt_ps(512, 128, 4096, Format::e4m3, card())) * 2, static_cast<double>(pt_ps(512, 128, 4096, Format::dl16, card())), 10);
+  EXPECT_NEAR(static_cast<double>(pt_ps(512, 128, 4096, Format::e4m3, card())) * 2,
+              static_cast<double>(pt_ps(512, 128, 4096, Format::dl16, card())), 10);
 }
 
 TEST(Laws, WeightLoadingRulesSmallM) {
@@ -33,9 +34,11 @@ TEST(Laws, MemoryRates) {
   w.copies = 1;
   EXPECT_NEAR(static_cast<double>(memory_time(w, card()).unit_ps) * us, (1 << 20) / 45e3, 0.01);
   w.copies = 32;
-  for (const auto& [stride, gbps] : {std::pair<int64_t, double>{4096, 150}, {8192, 150}, {16384, 130}, {32768, 118}, {1 << 20, 115}}) {
+  for (const auto& [stride, gbps] :
+       {std::pair<int64_t, double>{4096, 150}, {8192, 150}, {16384, 130}, {32768, 118}, {1 << 20, 115}}) {
     w.row_split_bytes = stride;
-    EXPECT_NEAR(static_cast<double>(memory_time(w, card()).unit_ps) * us, 32.0 * (1 << 20) / (gbps * 1e3), 0.01) << stride;
+    EXPECT_NEAR(static_cast<double>(memory_time(w, card()).unit_ps) * us, 32.0 * (1 << 20) / (gbps * 1e3), 0.01)
+        << stride;
   }
 }
 
@@ -45,7 +48,8 @@ TEST(Laws, MulticastIsBoundByItsStreams) {
   w.multicast = true;
   for (const int streams : {1, 2, 3, 4, 8}) {
     w.copies = streams;
-    const double gbps = streams * static_cast<double>(w.core_bytes) / (static_cast<double>(memory_time(w, card()).unit_ps) * 1e-3);
+    const double gbps =
+        streams * static_cast<double>(w.core_bytes) / (static_cast<double>(memory_time(w, card()).unit_ps) * 1e-3);
     // A single stream is also one core's stream.
     EXPECT_NEAR(gbps, std::min(150.0, std::min(46.0, card().memory_core_gbps) * streams), 0.1) << streams;
   }
@@ -73,7 +77,9 @@ TEST(Laws, RingAndPortRates) {
 }
 
 int64_t time_of(const std::string& step, const std::string& buffers) {
-  return timed(kernel(4096, 1024, 8, fmt::format("grid(a:2, b:4) {{ core m in 0..4096 by 2048 on a {} {} }}", buffers, step))).total_ps;
+  return timed(kernel(4096, 1024, 8,
+                      fmt::format("grid(a:2, b:4) {{ core m in 0..4096 by 2048 on a {} {} }}", buffers, step)))
+      .total_ps;
 }
 
 TEST(Prices, RingStepsFollowTheFullestLink) {
@@ -84,7 +90,9 @@ TEST(Prices, RingStepsFollowTheFullestLink) {
 }
 
 TEST(Prices, LanesAndFunctions) {
-  const std::string buffers = "buf p f32[64,64] x1 buf q f32[64,64] x1 buf h dl16[64,64] x1 buf i dl16[64,64] x1 buf s f32[64,1] x1 buf r f32[1,64] x1 ";
+  const std::string buffers =
+      "buf p f32[64,64] x1 buf q f32[64,64] x1 buf h dl16[64,64] x1 buf i dl16[64,64] x1 buf s f32[64,1] x1 buf r "
+      "f32[1,64] x1 ";
   EXPECT_GT(time_of("sfp q = exp(p)", buffers), time_of("sfp q = p + p", buffers));
   EXPECT_GT(time_of("sfp q = exp(p)", buffers), time_of("sfp i = exp(h)", buffers));
   // Across lanes a stick takes longer than across rows.
@@ -98,10 +106,13 @@ TEST(Prices, ATransposedMatrixOperandIsMovedFirst) {
 
 TEST(Prices, ATransposedViewIsGatheredElementByElement) {
   const auto with = [](const char* view) {
-    return timed(program::assemble(fmt::format(
-        "sym x: in {0}\nsym y: out dl16 [512,512]\nkernel k(x: in {0}, y: out dl16 [512,512]) cores 1 {{ grid(a:1) {{"
-        " core m in 0..512 by 512 on a for i in m by 64 {{ buf t dl16[64,512] x2 ld t = x[i, 0..512] st y[i, 0..512] = t }} }} }}\n"
-        "call k(x, y)\n", view))).total_ps;
+    return timed(program::assemble(fmt::format("sym x: in {0}\nsym y: out dl16 [512,512]\nkernel k(x: in {0}, y: out "
+                                               "dl16 [512,512]) cores 1 {{ grid(a:1) {{"
+                                               " core m in 0..512 by 512 on a for i in m by 64 {{ buf t dl16[64,512] "
+                                               "x2 ld t = x[i, 0..512] st y[i, 0..512] = t }} }} }}\n"
+                                               "call k(x, y)\n",
+                                               view)))
+        .total_ps;
   };
   EXPECT_GT(with("dl16 [512,512] strides [1,512]"), 3 * with("dl16 [512,512]"));
 }

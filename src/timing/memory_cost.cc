@@ -17,10 +17,10 @@ namespace {
 constexpr int64_t walked_runs = 1 << 16;
 
 struct Reach {
-  bool empty = false;      ///< the step's own tile is empty
-  int64_t sticks = 0;      ///< of memory, of one core
-  int64_t requests = 0;    ///< bursts
-  int64_t gathered = 0;    ///< elements placed one by one
+  bool empty = false;        ///< the step's own tile is empty
+  int64_t sticks = 0;        ///< of memory, of one core
+  int64_t requests = 0;      ///< bursts
+  int64_t gathered = 0;      ///< elements placed one by one
   int64_t extent_bytes = 0;  ///< from the first to the last element of one row's box
 };
 
@@ -90,22 +90,24 @@ Reach reach(const program::MemRef& ref, const Sizes& sizes, const device::Descri
   return r;
 }
 
-Cost transfer(const Reach& r, int64_t lx_bytes, bool write, bool read_too, bool multicast, int64_t group, const Sizes& sizes,
-              const device::Description& d) {
+Cost transfer(const Reach& r, int64_t lx_bytes, bool write, bool read_too, bool multicast, int64_t group,
+              const Sizes& sizes, const device::Description& d) {
   Cost c;
   c.unit = write ? program::Unit::st : program::Unit::ld;
   c.write = write;
   c.lx_bytes = lx_bytes;
-  c.lx_ps = lx_port_ps(lx_bytes, d) + cycles_ps(static_cast<double>(r.gathered) * d.lx_gather_element_cycles, d.core_ghz);
+  c.lx_ps =
+      lx_port_ps(lx_bytes, d) + cycles_ps(static_cast<double>(r.gathered) * d.lx_gather_element_cycles, d.core_ghz);
   MemoryWork w;
   w.write = write;
   w.core_bytes = r.sticks * base::stick_bytes * (read_too ? 2 : 1);
   w.copies = sizes.copies;
   w.multicast = multicast;
   w.requests = r.requests * (read_too ? 2 : 1);
-  // Interleaved: the neighbour starts within this core's reach. Contiguous parts, each core its own, do not collide; what is
-  // multicast is bound by its number of streams.
-  if (!multicast && sizes.neighbour_bytes > 0 && sizes.neighbour_bytes < sizes.reach_bytes + r.extent_bytes) w.row_split_bytes = sizes.neighbour_bytes;
+  // Interleaved: the neighbour starts within this core's reach. Contiguous parts, each core its own, do not collide;
+  // what is multicast is bound by its number of streams.
+  if (!multicast && sizes.neighbour_bytes > 0 && sizes.neighbour_bytes < sizes.reach_bytes + r.extent_bytes)
+    w.row_split_bytes = sizes.neighbour_bytes;
   w.extra_ns_per_byte = write ? sizes.write_extra_ns_per_byte : sizes.read_extra_ns_per_byte;
   const MemoryTime t = memory_time(w, d);
   c.memory_bytes = (w.core_bytes + group - 1) / group;
@@ -131,7 +133,8 @@ Cost load_cost(const program::Load& load, const Sizes& sizes, const device::Desc
   const Reach r = reach(load.from, sizes, d);
   if (r.empty || numel(box) == 0) return {};
   const int64_t group = load.share == program::none ? 1 : sizes.nest.grid.at(load.share).size;
-  return transfer(r, lx_box_bytes(box, sizes.kernel.buffers[load.to.buffer].format), false, false, group > 1, group, sizes, d);
+  return transfer(r, lx_box_bytes(box, sizes.kernel.buffers[load.to.buffer].format), false, false, group > 1, group,
+                  sizes, d);
 }
 
 Cost store_cost(const program::Store& store, const Sizes& sizes, const device::Description& d) {
@@ -145,7 +148,8 @@ Cost store_cost(const program::Store& store, const Sizes& sizes, const device::D
     r.requests = ceil_div(r.requests, cores);
   }
   // Lanes apart from each other share sticks with lanes that must stay: read, modify, write.
-  return transfer(r, lx_box_bytes(box, sizes.kernel.buffers[store.from.buffer].format), true, r.gathered > 0, false, 1, sizes, d);
+  return transfer(r, lx_box_bytes(box, sizes.kernel.buffers[store.from.buffer].format), true, r.gathered > 0, false, 1,
+                  sizes, d);
 }
 
 }  // namespace spyre::timing

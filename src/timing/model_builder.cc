@@ -219,7 +219,8 @@ class ModelBuilder {
   /// The usual entry: a range with its own size, which its bound keeps inside the view.
   bool within_by_range(const Entry& e, int64_t limit) {
     if (e.range == none || e.step != 1) return false;
-    if (!(e.base == IntExpr::leaf(IntExpr::Op::start, e.range)) || !(e.extent == IntExpr::leaf(IntExpr::Op::size, e.range))) {
+    if (!(e.base == IntExpr::leaf(IntExpr::Op::start, e.range)) ||
+        !(e.extent == IntExpr::leaf(IntExpr::Op::size, e.range))) {
       return false;
     }
     Id root = e.range;
@@ -302,9 +303,8 @@ class ModelBuilder {
   static void merge(std::vector<Touch>& touches) {
     std::vector<Touch> merged;
     for (Touch& t : touches) {
-      const auto same = std::find_if(merged.begin(), merged.end(), [&](const Touch& o) {
-        return o.buffer == t.buffer && (o.all || t.all);
-      });
+      const auto same = std::find_if(merged.begin(), merged.end(),
+                                     [&](const Touch& o) { return o.buffer == t.buffer && (o.all || t.all); });
       if (same == merged.end()) {
         merged.push_back(std::move(t));
       } else {
@@ -323,7 +323,8 @@ class ModelBuilder {
       for (size_t b = 0; b < a; ++b) {
         const int64_t a0 = buffers[a].lx_offset, b0 = buffers[b].lx_offset;
         if (a0 < 0 || b0 < 0) continue;
-        if (a0 < b0 + buffers[b].slots * buffers[b].slot_bytes() && b0 < a0 + buffers[a].slots * buffers[a].slot_bytes()) {
+        if (a0 < b0 + buffers[b].slots * buffers[b].slot_bytes() &&
+            b0 < a0 + buffers[a].slots * buffers[a].slot_bytes()) {
           m_.overlaps_[a].push_back(static_cast<Id>(b));
           m_.overlaps_[b].push_back(static_cast<Id>(a));
         }

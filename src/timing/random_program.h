@@ -1,5 +1,5 @@
-// Random tile programs as text, for the tests: nests, loops around and inside one another, clipped trips, buffers of all scopes,
-// pieces, branches, collectives. Made to be walked, not to compute anything.
+// Random tile programs as text, for the tests: nests, loops around and inside one another, clipped trips, buffers of
+// all scopes, pieces, branches, collectives. Made to be walked, not to compute anything.
 #pragma once
 
 #include <random>
@@ -55,19 +55,34 @@ class RandomProgram {
     const auto row = [&] { return loop_rows_.empty() ? std::string("0..16") : any(loop_rows_); };
     const auto column = [&] { return loop_columns_.empty() ? std::string("0..64") : any(loop_columns_); };
     switch (pick(0, 9)) {
-      case 0: case 1: case 2:
+      case 0:
+      case 1:
+      case 2:
         out_ += fmt::format("ld {} = {}[{}, {}]\n", any(narrow_), chance(50) ? "x" : "w", row(), column());
         break;
-      case 3: out_ += fmt::format("st y[{}, {}] = {}\n", row(), column(), any(narrow_)); break;
-      case 4: out_ += fmt::format("sfp {} = exp({}) + {}\n", any(wide_), any(narrow_), any(wide_)); break;
-      case 5: out_ += fmt::format("sfp {} = {} * 2\n", any(narrow_), any(wide_)); break;
-      case 6: out_ += fmt::format("sfp.red {} = max({} over 1)\n", "s", any(wide_)); break;
-      case 7: out_ += fmt::format("pt {} += {} * {}^T\n", "c", any(narrow_), any(narrow_)); break;
-      case 8: out_ += fmt::format("mv {} = {}\n", any(narrow_), any(narrow_)); break;
+      case 3:
+        out_ += fmt::format("st y[{}, {}] = {}\n", row(), column(), any(narrow_));
+        break;
+      case 4:
+        out_ += fmt::format("sfp {} = exp({}) + {}\n", any(wide_), any(narrow_), any(wide_));
+        break;
+      case 5:
+        out_ += fmt::format("sfp {} = {} * 2\n", any(narrow_), any(wide_));
+        break;
+      case 6:
+        out_ += fmt::format("sfp.red {} = max({} over 1)\n", "s", any(wide_));
+        break;
+      case 7:
+        out_ += fmt::format("pt {} += {} * {}^T\n", "c", any(narrow_), any(narrow_));
+        break;
+      case 8:
+        out_ += fmt::format("mv {} = {}\n", any(narrow_), any(narrow_));
+        break;
       default:
         if (chance(20)) out_ += "fence\n";
         if (!loops_.empty() && chance(60)) {
-          static const char* const conditions[] = {"{}.first", "{}.last", "{}.trip > 2", "{}.start < 40", "{}.trip == 5"};
+          static const char* const conditions[] = {"{}.first", "{}.last", "{}.trip > 2", "{}.start < 40",
+                                                   "{}.trip == 5"};
           const std::string& loop = any(loops_);
           out_ += fmt::format("if {} {{\n", fmt::format(fmt::runtime(conditions[pick(0, 4)]), loop));
         } else {
@@ -113,7 +128,11 @@ class RandomProgram {
       const std::string outer = any(loops_);
       out_ += fmt::format("for {} in 0..{}.trip + {} by {} {{\n", fresh('k'), outer, pick(1, 9), pick(1, 3));
     } else {
-      out_ += fmt::format("for {} in 0..{} by {} {{\n", fresh('k'), pick(1, depth == 0 ? 120 : depth == 1 ? 40 : 10), pick(1, 3));
+      out_ += fmt::format("for {} in 0..{} by {} {{\n", fresh('k'),
+                          pick(1, depth == 0   ? 120
+                                  : depth == 1 ? 40
+                                               : 10),
+                          pick(1, 3));
     }
     loops_.push_back(last_);
     const std::string mine = last_;

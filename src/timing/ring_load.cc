@@ -1,4 +1,5 @@
-// The data ring: cores are nodes 0 .. cores - 1, the memory node is the last; every transfer takes the shorter way round.
+// The data ring: cores are nodes 0 .. cores - 1, the memory node is the last; every transfer takes the shorter way
+// round.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -39,7 +40,8 @@ class Links {
     add(from, down, bytes);
   }
   RingLoad load() const {
-    return {std::max(*std::max_element(up_.begin(), up_.end()), *std::max_element(down_.begin(), down_.end())), longest_};
+    return {std::max(*std::max_element(up_.begin(), up_.end()), *std::max_element(down_.begin(), down_.end())),
+            longest_};
   }
 
  private:
@@ -54,7 +56,8 @@ struct Slice {
 };
 
 /// The part of the whole that a core holds or wants; false when it has none.
-bool slice_of(const std::vector<Id>& ranges, const std::vector<int64_t>& box, int core, const Sizes& sizes, Slice& out) {
+bool slice_of(const std::vector<Id>& ranges, const std::vector<int64_t>& box, int core, const Sizes& sizes,
+              Slice& out) {
   out = {};
   for (size_t i = 0; i < ranges.size(); ++i) {
     int64_t start = 0, size = i < box.size() ? box[i] : 1;

@@ -1,4 +1,5 @@
-// Time of a tile program on the described card: one cost function for planner and card, and the walk that overlaps steps.
+// Time of a tile program on the described card: one cost function for planner and card, and the walk that overlaps
+// steps.
 #pragma once
 
 #include <cstdint>

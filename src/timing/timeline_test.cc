@@ -114,9 +114,10 @@ TEST(Walk, AFenceMakesLaterStepsWait) {
 
 TEST(Walk, AWholeCardStreamsAtTheMemoryRate) {
   // 64 MB in, 64 MB out, contiguous parts: read, written and turnaround, nothing else (docs/hardware.md section 3).
-  const program::Program p = kernel(524288, 64, 32,
-      "grid(a:32) { core m in 0..524288 by 16384 on a for i in m by 256 {"
-      " buf t dl16[256,64] x3 ld t = x[i, 0..64] buf u dl16[256,64] x3 sfp u = t * 2 st y[i, 0..64] = u } }");
+  const program::Program p =
+      kernel(524288, 64, 32,
+             "grid(a:32) { core m in 0..524288 by 16384 on a for i in m by 256 {"
+             " buf t dl16[256,64] x3 ld t = x[i, 0..64] buf u dl16[256,64] x3 sfp u = t * 2 st y[i, 0..64] = u } }");
   const KernelTime t = timed(p).calls[0];
   EXPECT_EQ(t.bytes_read, 64 << 20);
   EXPECT_EQ(t.bytes_written, 64 << 20);
@@ -126,16 +127,20 @@ TEST(Walk, AWholeCardStreamsAtTheMemoryRate) {
 
 TEST(Walk, OneCoreIsSlowerThanThirtyTwo) {
   const auto nest = [](int cores) {
-    return fmt::format("grid(a:{}) {{ core m in 0..4096 by {} on a for i in m by 64 {{ buf t dl16[64,64] x2 ld t = x[i, 0..64]"
-                       " st y[i, 0..64] = t }} }}", cores, 4096 / cores);
+    return fmt::format(
+        "grid(a:{}) {{ core m in 0..4096 by {} on a for i in m by 64 {{ buf t dl16[64,64] x2 ld t = x[i, 0..64]"
+        " st y[i, 0..64] = t }} }}",
+        cores, 4096 / cores);
   };
   EXPECT_GT(timed(kernel(4096, 64, 1, nest(1))).total_ps, timed(kernel(4096, 64, 32, nest(32))).total_ps * 3 / 2);
 }
 
 TEST(Walk, ASharedLoadReadsOnce) {
   const auto nest = [](const char* share) {
-    return fmt::format("grid(a:32) {{ core m in 0..512 by 16 on a for i in 0..512 by 64 {{ buf t dl16[64,64] x2"
-                       " ld t = x[i, 0..64] {} }} }}", share);
+    return fmt::format(
+        "grid(a:32) {{ core m in 0..512 by 16 on a for i in 0..512 by 64 {{ buf t dl16[64,64] x2"
+        " ld t = x[i, 0..64] {} }} }}",
+        share);
   };
   const KernelTime shared = timed(kernel(512, 64, 32, nest("share(a)"))).calls[0];
   const KernelTime alone = timed(kernel(512, 64, 32, nest(""))).calls[0];
@@ -146,9 +151,10 @@ TEST(Walk, ASharedLoadReadsOnce) {
 
 TEST(Walk, UnevenDivisionsCountEachCoreOnce) {
   // 1000 rows over 7 cores by 160: six whole parts, one of 40; three of ten cores have none.
-  const program::Program p = kernel(1000, 64, 10,
-      "grid(a:10) { core m in 0..1000 by 160 on a for i in m by 32 { buf t dl16[32,64] x2 ld t = x[i, 0..64]"
-      " st y[i, 0..64] = t } }");
+  const program::Program p =
+      kernel(1000, 64, 10,
+             "grid(a:10) { core m in 0..1000 by 160 on a for i in m by 32 { buf t dl16[32,64] x2 ld t = x[i, 0..64]"
+             " st y[i, 0..64] = t } }");
   const KernelTime t = timed(p).calls[0];
   EXPECT_EQ(t.bytes_read, 1000 * 128);
   EXPECT_EQ(t.bytes_written, 1000 * 128);
@@ -156,8 +162,10 @@ TEST(Walk, UnevenDivisionsCountEachCoreOnce) {
 
 TEST(Walk, StepsOfSizeZeroTakeNoTime) {
   const auto nest = [](int rows) {
-    return fmt::format("grid(a:2) {{ core m in 0..{} by 64 on a for i in m by 16 uniform {{ buf t dl16[16,64] x2"
-                       " ld t = x[i, 0..64] st y[i, 0..64] = t }} }}", rows);
+    return fmt::format(
+        "grid(a:2) {{ core m in 0..{} by 64 on a for i in m by 16 uniform {{ buf t dl16[16,64] x2"
+        " ld t = x[i, 0..64] st y[i, 0..64] = t }} }}",
+        rows);
   };
   EXPECT_EQ(timed(kernel(128, 64, 2, nest(0))).total_ps, 0);
   EXPECT_EQ(timed(kernel(128, 64, 2, nest(64))).calls[0].bytes_read, 64 * 128);
@@ -174,18 +182,22 @@ TEST(Walk, ScalarsBoundLoops) {
 TEST(Walk, DeepNestsOfEqualTripsAreJumped) {
   // 60,000 x 60,000 x 200 trips: 7e11 instances in milliseconds, each loop adding its trips exactly.
   const auto nest = [](int outer) {
-    return fmt::format("grid(a:1) {{ core m in 0..16 by 16 on a buf e f32[64,64] x1 for i in 0..{} by 1 {{ for j in 0..60000 by 1 {{"
-                       " for k in 0..200 by 1 {{ sfp e = e * 2 }} }} }} }}", outer);
+    return fmt::format(
+        "grid(a:1) {{ core m in 0..16 by 16 on a buf e f32[64,64] x1 for i in 0..{} by 1 {{ for j in 0..60000 by 1 {{"
+        " for k in 0..200 by 1 {{ sfp e = e * 2 }} }} }} }}",
+        outer);
   };
   const auto start = std::chrono::steady_clock::now();
-  const KernelTime one = timed(kernel(16, 64, 1, nest(1))).calls[0], many = timed(kernel(16, 64, 1, nest(60000))).calls[0];
+  const KernelTime one = timed(kernel(16, 64, 1, nest(1))).calls[0],
+                   many = timed(kernel(16, 64, 1, nest(60000))).calls[0];
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_EQ(many.duration_ps, one.duration_ps * 60000);
   EXPECT_FALSE(many.estimated);
 }
 
 TEST(Walk, TimesBeyondAllBoundsStopGrowing) {
-  const program::Program p = kernel(16, 64, 1,
+  const program::Program p = kernel(
+      16, 64, 1,
       "grid(g:1) { core m in 0..16 by 16 on g buf a dl16[512,512] x1 buf c f32[512,512] x1 for i in 0..60000 by 1 {"
       " for j in 0..60000 by 1 { for k in 0..60000 by 1 { pt c += a * a } } } }");
   EXPECT_EQ(timed(p).total_ps, int64_t{1} << 60);
@@ -194,24 +206,31 @@ TEST(Walk, TimesBeyondAllBoundsStopGrowing) {
 TEST(Walk, WhatIsNeitherPeriodicNorShortIsEstimated) {
   // Each trip of i has one more trip of j, as a causal mask makes it.
   const program::Program p = kernel(16, 64, 1,
-      "grid(a:1) { core m in 0..16 by 16 on a buf e f32[64,64] x1 for i in 0..65000 by 1 { for j in 0..i.trip + 1 by 1 {"
-      " sfp e = e * 2 } } }");
+                                    "grid(a:1) { core m in 0..16 by 16 on a buf e f32[64,64] x1 for i in 0..65000 by 1 "
+                                    "{ for j in 0..i.trip + 1 by 1 {"
+                                    " sfp e = e * 2 } } }");
   const KernelTime fast = timed(p).calls[0];
   EXPECT_TRUE(fast.estimated);
   const double instances = 65000.0 * 65001 / 2;
   const auto one = static_cast<double>(timed(kernel(16, 64, 1,
-      "grid(a:1) { core m in 0..16 by 16 on a buf e f32[64,64] x1 for k in 0..1000 by 1 { sfp e = e * 2 } }")).total_ps) / 1000;
+                                                    "grid(a:1) { core m in 0..16 by 16 on a buf e f32[64,64] x1 for k "
+                                                    "in 0..1000 by 1 { sfp e = e * 2 } }"))
+                                           .total_ps) /
+                   1000;
   EXPECT_NEAR(static_cast<double>(fast.duration_ps), instances * one, 0.05 * instances * one);
 }
 
 TEST(Walk, WhatTheProgramWroteBeforeIsReadSlower) {
   const std::string x = "dl16 [65536,64]";
-  const std::string body = "grid(g:32) { core m in 0..65536 by 2048 on g for i in m by 128 { buf t dl16[128,64] x3 ld t = a[i, 0..64]"
-                           " st b[i, 0..64] = t } }";
+  const std::string body =
+      "grid(g:32) { core m in 0..65536 by 2048 on g for i in m by 128 { buf t dl16[128,64] x3 ld t = a[i, 0..64]"
+      " st b[i, 0..64] = t } }";
   const auto program = [&](const char* second) {
-    return program::assemble(fmt::format(
-        "sym x: in {0}\nsym t: temp {0}\nsym y: out {0}\nsym z: out {0}\nkernel k(a: in {0}, b: out {0}) cores 32 {{ {1} }}\n"
-        "call k(x, t)\ncall k({2}, y)\n", x, body, second));
+    return program::assemble(
+        fmt::format("sym x: in {0}\nsym t: temp {0}\nsym y: out {0}\nsym z: out {0}\nkernel k(a: in {0}, b: out {0}) "
+                    "cores 32 {{ {1} }}\n"
+                    "call k(x, t)\ncall k({2}, y)\n",
+                    x, body, second));
   };
   const Timeline chain = timed(program("t")), apart = timed(program("x"));
   EXPECT_EQ(chain.calls[0].duration_ps, apart.calls[1].duration_ps);
@@ -232,9 +251,7 @@ TEST(Walk, ThousandsOfCallsOfFewKernelsAreWalkedOncePerKernel) {
   EXPECT_EQ(t.total_ps, 3000 * t.calls[0].duration_ps);
 }
 
-TEST(Walk, WrongNumbersOfScalarsAreRefused) {
-  EXPECT_THROW(walk(example("attention"), {1}, card()), Error);
-}
+TEST(Walk, WrongNumbersOfScalarsAreRefused) { EXPECT_THROW(walk(example("attention"), {1}, card()), Error); }
 
 TEST(Walk, TracesShowEveryInstanceOnItsUnitWithoutOverlap) {
   const std::string path = testing::TempDir() + "spyre_timing_trace.json";
@@ -257,7 +274,8 @@ TEST(Walk, TracesShowEveryInstanceOnItsUnitWithoutOverlap) {
   for (auto& [track, spans] : tracks) {
     std::sort(spans.begin(), spans.end());
     EXPECT_GE(spans.front().first, 5.0);
-    for (size_t i = 1; i < spans.size(); ++i) EXPECT_GE(spans[i].first, spans[i - 1].first + spans[i - 1].second - 1e-5);
+    for (size_t i = 1; i < spans.size(); ++i)
+      EXPECT_GE(spans[i].first, spans[i - 1].first + spans[i - 1].second - 1e-5);
   }
   EXPECT_EQ(names.count("aten.gelu o"), 1u);
   std::remove(path.c_str());

@@ -21,10 +21,12 @@ struct CallKey {
   auto operator<=>(const CallKey&) const = default;
 };
 
-std::vector<int64_t> kernel_scalars(const program::Program& program, const program::Call& call, const ScalarValues& values) {
+std::vector<int64_t> kernel_scalars(const program::Program& program, const program::Call& call,
+                                    const ScalarValues& values) {
   const program::Kernel& kernel = program.kernels.at(call.kernel);
   if (call.scalars.size() != kernel.scalars.size()) {
-    fail(Fault::program, "call of {}: {} scalars for {} parameters", kernel.name, call.scalars.size(), kernel.scalars.size());
+    fail(Fault::program, "call of {}: {} scalars for {} parameters", kernel.name, call.scalars.size(),
+         kernel.scalars.size());
   }
   std::vector<int64_t> out;
   for (size_t i = 0; i < kernel.scalars.size(); ++i) {
@@ -39,7 +41,8 @@ std::vector<int64_t> kernel_scalars(const program::Program& program, const progr
 Timeline walk(const program::Program& program, const ScalarValues& scalars, const device::Description& description,
               const WalkOptions& options) {
   if (scalars.size() != program.scalars.size()) {
-    fail(Fault::program, "timing: {} scalar values for a program with {} scalars", scalars.size(), program.scalars.size());
+    fail(Fault::program, "timing: {} scalar values for a program with {} scalars", scalars.size(),
+         program.scalars.size());
   }
   Timeline timeline;
   std::map<CallKey, KernelTime> known;
@@ -68,8 +71,9 @@ Timeline walk(const program::Program& program, const ScalarValues& scalars, cons
     KernelTime time = at->second;
     time.start_ps = timeline.total_ps;
     if (options.trace) {
-      options.trace->complete(1, 0, kernel.name, "call", options.trace_start_ps + time.start_ps, time.duration_ps,
-                              {{"bytes_read", time.bytes_read}, {"bytes_written", time.bytes_written}, {"macs", time.macs}});
+      options.trace->complete(
+          1, 0, kernel.name, "call", options.trace_start_ps + time.start_ps, time.duration_ps,
+          {{"bytes_read", time.bytes_read}, {"bytes_written", time.bytes_written}, {"macs", time.macs}});
     }
     timeline.total_ps = plus(timeline.total_ps, time.duration_ps);
     timeline.calls.push_back(time);

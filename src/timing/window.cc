@@ -18,7 +18,10 @@ int64_t part_of(int64_t part_ps, int64_t whole_ps) {
 }  // namespace
 
 Window::Window(const KernelModel& model, WindowListener* listener)
-    : model_(model), listener_(listener), instances_(256), buffers_(model.kernel().buffers.size()),
+    : model_(model),
+      listener_(listener),
+      instances_(256),
+      buffers_(model.kernel().buffers.size()),
       ordered_(model.kernel().formals.size(), -1) {
   running_.fill(-1);
 }
@@ -90,7 +93,8 @@ void Window::touch(int64_t seq, const Touch& t, const Values& values) {
   int64_t first = 0, last = static_cast<int64_t>(slot.pieces.size()) - 1;
   if (!t.all) {
     const int64_t size = model_.kernel().buffers[t.buffer].piece_size;
-    const int64_t from = model_.expressions().value(t.first, values), count = model_.expressions().value(t.size, values);
+    const int64_t from = model_.expressions().value(t.first, values),
+                  count = model_.expressions().value(t.size, values);
     first = std::clamp<int64_t>(from / size, 0, last);
     last = std::clamp<int64_t>((from + std::max<int64_t>(count, 1) - 1) / size, first, last);
   }
@@ -111,7 +115,8 @@ void Window::touch(int64_t seq, const Touch& t, const Values& values) {
 void Window::add(int step, const Cost& cost, const Values& values) {
   if (next_ - base_ == static_cast<int64_t>(instances_.size())) {
     std::vector<Instance> bigger(instances_.size() * 2);
-    for (int64_t seq = base_; seq < next_; ++seq) bigger[static_cast<size_t>(seq) & (bigger.size() - 1)] = std::move(at(seq));
+    for (int64_t seq = base_; seq < next_; ++seq)
+      bigger[static_cast<size_t>(seq) & (bigger.size() - 1)] = std::move(at(seq));
     instances_ = std::move(bigger);
   }
   const StepModel& s = model_.steps()[step];
@@ -206,7 +211,8 @@ void Window::advance() {
   for (const int64_t seq : landing_) {
     if (next < 0 || at(seq).left_ps < next) next = at(seq).left_ps;
   }
-  if (next < 0) fail(Fault::program, "kernel {}: no step can start: the program was not verified", model_.kernel().name);
+  if (next < 0)
+    fail(Fault::program, "kernel {}: no step can start: the program was not verified", model_.kernel().name);
   now_ += next;
   finished_.clear();
   std::erase_if(landing_, [&](int64_t seq) {

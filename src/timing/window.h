@@ -1,6 +1,7 @@
 // Window: the step instances a core knows of and has not finished. It keeps dependences (rules D, S and F of
-// docs/tile_program.md section 4), starts the oldest ready instance on each free unit, and lets running instances share the LX
-// port and the memory. Time is integer picoseconds from `now`; all else is relative, so that equal states mean equal futures.
+// docs/tile_program.md section 4), starts the oldest ready instance on each free unit, and lets running instances share
+// the LX port and the memory. Time is integer picoseconds from `now`; all else is relative, so that equal states mean
+// equal futures.
 #pragma once
 
 #include <array>
@@ -45,11 +46,11 @@ class Window {
   struct Instance {
     int step = 0;
     Phase phase = Phase::waiting;
-    int64_t missing = 0;    ///< unfinished instances it waits for
-    int64_t left_ps = 0;    ///< running: of its work; landing: of its latency
+    int64_t missing = 0;  ///< unfinished instances it waits for
+    int64_t left_ps = 0;  ///< running: of its work; landing: of its latency
     int64_t start_ps = 0;
     int64_t port = 0, memory = 0, stream = 0;  ///< use of what is shared while running alone, in 1/65536
-    int64_t mark = -1;      ///< last instance that came to wait for this one
+    int64_t mark = -1;                         ///< last instance that came to wait for this one
     Cost cost;
     std::vector<int64_t> followers;
   };
@@ -86,12 +87,12 @@ class Window {
   std::array<std::vector<int64_t>, units> ready_;  // min-heaps
   std::array<int64_t, units> running_;             // or -1
   std::vector<int64_t> landing_, finished_;
-  int64_t port_ = 0, memory_ = 0, stream_ = 0;     // sums over running instances
+  int64_t port_ = 0, memory_ = 0, stream_ = 0;  // sums over running instances
   std::vector<BufferState> buffers_;
-  std::vector<Id> live_;  // buffers declared so far
+  std::vector<Id> live_;            // buffers declared so far
   std::vector<int64_t> transfers_;  // unfinished loads and stores, for fences
   int64_t fence_ = -1;
-  std::vector<int64_t> ordered_;    // by formal: last ordered store
+  std::vector<int64_t> ordered_;  // by formal: last ordered store
 };
 
 }  // namespace spyre::timing

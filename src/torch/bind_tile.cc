@@ -54,8 +54,8 @@ class TileProgram {
       TORCH_CHECK(found != tensors.end(), "the tile program needs a tensor for symbol ", symbols[id].name);
       const at::Tensor& tensor = found->second;
       check_tensor(symbols[id], tensor);
-      TORCH_CHECK(index < 0 || index == tensor.device().index(), "tensor ", symbols[id].name, " is on ", tensor.device(),
-                  ", others are on spyre:", static_cast<int>(index), ": a launch uses one device");
+      TORCH_CHECK(index < 0 || index == tensor.device().index(), "tensor ", symbols[id].name, " is on ",
+                  tensor.device(), ", others are on spyre:", static_cast<int>(index), ": a launch uses one device");
       index = tensor.device().index();
       bindings.push_back({static_cast<program::Id>(id), &typed_allocation(tensor)});
     }
@@ -83,24 +83,28 @@ class TileProgram {
   void check_known(const std::string& name) const {
     for (const program::Symbol& symbol : tree().symbols) {
       if (symbol.name != name) continue;
-      TORCH_CHECK(symbol.direction != program::Direction::temp, "symbol ", name, " is a temp: the launch provides its memory");
+      TORCH_CHECK(symbol.direction != program::Direction::temp, "symbol ", name,
+                  " is a temp: the launch provides its memory");
       return;
     }
     TORCH_CHECK(false, "the tile program has no symbol ", name);
   }
 
   static void check_tensor(const program::Symbol& symbol, const at::Tensor& tensor) {
-    TORCH_CHECK(tensor.is_privateuseone(), "tensor ", symbol.name, " is on ", tensor.device(), ": a tile program takes spyre tensors");
+    TORCH_CHECK(tensor.is_privateuseone(), "tensor ", symbol.name, " is on ", tensor.device(),
+                ": a tile program takes spyre tensors");
     const layout::HostView& view = symbol.view;
     // Without elements there is no memory to bind, and no program moves nothing.
     TORCH_CHECK(tensor.numel() > 0, "tensor ", symbol.name, " is empty");
     const int64_t first = memory_of(tensor).storage_byte / tensor.element_size() + tensor.storage_offset();
-    TORCH_CHECK(tensor.sizes() == at::IntArrayRef(view.sizes) && tensor.strides() == at::IntArrayRef(view.strides) && first == view.offset,
-                "tensor ", symbol.name, " has sizes ", tensor.sizes(), ", strides ", tensor.strides(), " and offset ", first,
-                ", the tile program was written for ", view.to_text());
+    TORCH_CHECK(tensor.sizes() == at::IntArrayRef(view.sizes) && tensor.strides() == at::IntArrayRef(view.strides) &&
+                    first == view.offset,
+                "tensor ", symbol.name, " has sizes ", tensor.sizes(), ", strides ", tensor.strides(), " and offset ",
+                first, ", the tile program was written for ", view.to_text());
     const base::Format format = base::device_format(host_type(tensor.scalar_type(), 2), ieee_numerics());
-    TORCH_CHECK(format == symbol.format, "tensor ", symbol.name, " of ", tensor.dtype(), " is ", std::string(base::format_name(format)),
-                " on the device, the tile program was written for ", std::string(base::format_name(symbol.format)));
+    TORCH_CHECK(format == symbol.format, "tensor ", symbol.name, " of ", tensor.dtype(), " is ",
+                std::string(base::format_name(format)), " on the device, the tile program was written for ",
+                std::string(base::format_name(symbol.format)));
   }
 
   std::vector<double> ordered(const Scalars& scalars) const {
@@ -110,7 +114,8 @@ class TileProgram {
       TORCH_CHECK(found != scalars.end(), "the tile program needs a value for scalar ", scalar.name);
       values.push_back(found->second);
     }
-    TORCH_CHECK(scalars.size() == values.size(), "the tile program has ", values.size(), " scalars, ", scalars.size(), " were given");
+    TORCH_CHECK(scalars.size() == values.size(), "the tile program has ", values.size(), " scalars, ", scalars.size(),
+                " were given");
     return values;
   }
 
@@ -138,7 +143,8 @@ py::object timeline_tuple(const TileProgram& self, const Scalars& scalars) {
 py::list symbol_tuples(const TileProgram& self) {
   py::list out;
   for (const program::Symbol& symbol : self.tree().symbols)
-    out.append(py::make_tuple(symbol.name, direction_name(symbol.direction), std::string(base::format_name(symbol.format)), symbol.view.sizes));
+    out.append(py::make_tuple(symbol.name, direction_name(symbol.direction),
+                              std::string(base::format_name(symbol.format)), symbol.view.sizes));
   return out;
 }
 
@@ -152,7 +158,8 @@ void bind_tile(py::module_& m) {
       .def("launch", &TileProgram::launch, py::arg("tensors"), py::arg("scalars"))
       .def("timeline", timeline_tuple, py::arg("scalars"))
       .def("write_trace", &TileProgram::write_trace, py::arg("path"), py::arg("scalars"));
-  m.def("start_trace", [](const std::string& path) { translated([&] { runtime::start_trace(path); }); }, py::arg("path"));
+  m.def(
+      "start_trace", [](const std::string& path) { translated([&] { runtime::start_trace(path); }); }, py::arg("path"));
   m.def("stop_trace", [] { translated([] { runtime::stop_trace(); }); });
 }
 
