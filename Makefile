@@ -13,11 +13,12 @@ CXX_SOURCES := $(shell find src bench -name '*.cc' -o -name '*.h')
 BUILD_INPUTS := $(CXX_SOURCES) $(shell find src bench cmake -name 'CMakeLists.txt' -o -name '*.cmake' -o -name '*.json' -o -name '*.tile') \
   CMakeLists.txt pyproject.toml
 
-.PHONY: help setup demo test ctest pytest slow bench sanitize format format-check clean
+.PHONY: help setup demo test ctest pytest slow bench benchmarks sanitize format format-check clean
 help:
 	@echo "make demo          set up, then run the main job on the soft card"
 	@echo "make test          set up, then all tests (C++ and Python)"
 	@echo "make bench         the figures of bench/README.md, as ratios in one run"
+	@echo "make benchmarks    builds the C++ micro-benchmarks"
 	@echo "make sanitize      C++ tests under AddressSanitizer and UBSan, with the slow fuzz"
 	@echo "make slow          the slow sweeps (every OpInfo, ...)"
 	@echo "make format        clang-format over src/ and bench/"
@@ -55,6 +56,10 @@ slow: setup
 
 bench: setup
 	@$(PY) bench/run.py
+
+# The C++ micro-benchmarks (build/src/*/*_bench) and the model against measured rows (build/bench/vendor_schedule).
+benchmarks: setup
+	@cmake --build $(BUILD) --target benchmarks
 
 # Plain CMake without PyTorch: the whole stack below src/torch, every test, and a million hostile containers.
 sanitize:
