@@ -2,11 +2,14 @@
 
 
 def linear(m: int, k: int, n: int) -> str:
-    """y[m, n] = x[m, k] @ w[k, n] on 32 cores: rows over 4, columns over 8 (one row: columns over 32)."""
-    rows, cols = (4, 8) if m >= 4 else (1, 32)
+    """y[m, n] = x[m, k] @ w[k, n] on 32 cores.
+
+    Many rows: rows over 8, columns over 4; a core's rows of x stay in LX, w streams past in tiles of all k and 64 columns. One row:
+    columns over 32, k in blocks with the accumulator in LX.
+    """
+    rows, cols = (8, 4) if m >= 8 else (1, 32)
     mt, nt = -(-m // rows), -(-n // cols)
-    jt, kt = min(nt, 256), min(k, 512)
-    return f"""
+    head = f"""
 sym x: in dl16 [{m},{k}]
 sym w: in dl16 [{k},{n}]
 sym y: out dl16 [{m},{n}]
@@ -14,16 +17,9 @@ kernel linear(x: in dl16 [{m},{k}], w: in dl16 [{k},{n}], y: out dl16 [{m},{n}])
   grid(mc:{rows}, nc:{cols}) {{
     core m in 0..{m} by {mt} on mc
     core n in 0..{n} by {nt} on nc
-    for j in n by {jt} uniform {{
-      buf acc f32[{mt},{jt}] x2
-      for k in 0..{k} by {kt} {{
-        buf a dl16[{mt},{kt}] x2
-        ld a = x[m, k] share(nc)
-        buf t dl16[{kt},{jt}] x2
-        ld t = w[k, j] share(mc)
-        pt acc += a * t init(k)
-      }}
-      buf o dl16[{mt},{jt}] x2
+"""
+    tail = f"""
+      buf o dl16[{mt},JT] x2
       sfp o = acc
       st y[m, j] = o
     }}
@@ -31,6 +27,24 @@ kernel linear(x: in dl16 [{m},{k}], w: in dl16 [{k},{n}], y: out dl16 [{m},{n}])
 }}
 call linear(x, w, y)
 """
+    if rows > 1:
+        return head + f"""    buf a dl16[{mt},{k}] x1
+    ld a = x[m, 0..{k}] share(nc)
+    for j in n by 64 uniform {{
+      buf t dl16[{k},64] x2
+      ld t = w[0..{k}, j] share(mc)
+      buf acc f32[{mt},64] x2
+      pt acc = a * t""" + tail.replace("JT", "64")
+    jt, kt = min(nt, 256), min(k, 512)
+    return head + f"""    for j in n by {jt} uniform {{
+      buf acc f32[{mt},{jt}] x2
+      for k in 0..{k} by {kt} {{
+        buf a dl16[{mt},{kt}] x2
+        ld a = x[m, k] share(nc)
+        buf t dl16[{kt},{jt}] x2
+        ld t = w[k, j] share(mc)
+        pt acc += a * t init(k)
+      }}""" + tail.replace("JT", str(jt))
 
 
 def _rows(body: str, rows: int, cols: int, row_inputs: tuple[str, ...] = ()) -> str:
