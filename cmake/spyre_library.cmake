@@ -43,6 +43,12 @@ function(spyre_simd_objects lib)
   endif()
 endfunction()
 
+# Far above what any test program takes; sanitized ones run the long fuzz.
+set(SPYRE_TEST_SECONDS 300)
+if(SPYRE_SANITIZE)
+  set(SPYRE_TEST_SECONDS 3000)
+endif()
+
 # spyre_library(<folder> [DEPENDS <folder>...] [LINK <targets>...])
 #
 # Makes library spyre_<folder> of the folder's *.cc, test program <folder>_test of its *_test.cc (each a ctest entry of its
@@ -109,7 +115,7 @@ function(spyre_library folder)
     endif()
     target_link_libraries(${folder}_test PRIVATE ${lib} GTest::gtest GTest::gtest_main)
     add_test(NAME ${folder} COMMAND ${folder}_test)
-    set_tests_properties(${folder} PROPERTIES TIMEOUT 300)
+    set_tests_properties(${folder} PROPERTIES TIMEOUT ${SPYRE_TEST_SECONDS})
   endif()
   if(SPYRE_BENCHMARKS)
     foreach(bench IN LISTS benches)
