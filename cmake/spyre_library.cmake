@@ -50,13 +50,13 @@ if(SPYRE_SANITIZE)
   set(SPYRE_TEST_SECONDS 3000)
 endif()
 
-# spyre_library(<folder> [DEPENDS <folder>...] [LINK <targets>...])
+# spyre_library(<folder> [DEPENDS <folder>...] [LINK <targets>...] [TEST_LINK <targets>...])
 #
 # Makes library spyre_<folder> of the folder's *.cc, test program <folder>_test of its *_test.cc (each a ctest entry of its
 # own suites) and one benchmark program per *_bench.cc. A source may include headers of its own folder and of DEPENDS (with
 # what those reach), and nothing else of src/: check_includes.cmake reads the includes and fails the build otherwise.
 function(spyre_library folder)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;TEST_LINK" ${ARGN})
   set(lib spyre_${folder})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   file(GLOB headers CONFIGURE_DEPENDS *.h)
@@ -114,7 +114,7 @@ function(spyre_library folder)
     if(TARGET spyre_test_pch)
       target_precompile_headers(${folder}_test REUSE_FROM spyre_test_pch)
     endif()
-    target_link_libraries(${folder}_test PRIVATE ${lib} GTest::gtest GTest::gtest_main)
+    target_link_libraries(${folder}_test PRIVATE ${lib} ${ARG_TEST_LINK} GTest::gtest GTest::gtest_main)
     add_test(NAME ${folder} COMMAND ${folder}_test)
     set_tests_properties(${folder} PROPERTIES TIMEOUT ${SPYRE_TEST_SECONDS})
   endif()

@@ -1,0 +1,61 @@
+// Axes: the common index space of the nodes of one kernel.
+//
+// Nodes of a kernel name their spaces differently ([8,128,384] here, [1024,384] there, [8,128,1] for a norm's scale).
+// What they share is found by refining all of them to common axes: every dimension of every node becomes a run of
+// consecutive axes, every read and result a stride per axis. Then axes are merged again where every reference allows
+// it. plan/ asks whether nodes may share a kernel, lower/ loops over the axes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "plan/plan.h"
+
+namespace spyre::plan {
+
+/// One reference of a node over the axes: storage element offset + sum(stride x axis index).
+struct AxisRef {
+  graph::Id value = graph::none;
+  int64_t offset = 0;
+  std::vector<int64_t> strides;  ///< per axis; 0 where the node has no such axis, too
+  bool internal = false;  ///< produced by an earlier node of the kernel, at the same point: never read from memory
+};
+
+struct NodeAxes {
+  graph::Id node = graph::none;
+  std::vector<bool> has;               ///< per axis: part of the node's space
+  std::vector<bool> reduced;           ///< per axis: reduced by this node (Reduce's dims, Contract's k)
+  std::vector<std::vector<int>> dims;  ///< per dimension of the node's space: its axes, outermost first (none: size 1)
+  std::vector<AxisRef> reads;          ///< graph::reads(kind), in order (Map, Reduce, Contract: one per load)
+  std::vector<AxisRef> results;        ///< per result
+};
+
+/// A Contract's role of an axis, of a kernel whose first node is one.
+struct Axes {
+  std::vector<int64_t> sizes;  ///< each > 1 (none at all for a single point); or one of size 0 when a space is empty
+  std::vector<graph::Contract::Role> roles;  ///< per axis when the first node is a Contract, else empty
+  std::vector<NodeAxes> nodes;
+};
+
+/// The common axes of these nodes (Maps, Reduces, or one Contract first and Maps behind it), or nothing when they have
+/// none: spaces that don't refine to each other; a read of a value made inside at another point than the reader's
+/// (which needs memory); a node after a Reduce or Contract that uses reduced axes of a value that no longer has them is
+/// fine when it reads that value with stride 0 there (broadcast: normalisation). `homes`: folded values are read
+/// through.
+///
+/// Axes stand in the order of the first node's dimensions that has most axes. Neighbours are merged when every node has
+/// both or neither, with the same role and reduction, every reference moves by one as inner size x the other's, and no
+/// iota tells them apart (an iota of a node keeps that node's dimensions apart).
+std::optional<Axes> common_axes(const graph::Graph& instance, std::span<const graph::Id> nodes,
+                                const std::vector<Home>& homes);
+
+/// The reference by which a node really reads: through folded values.
+graph::Ref resolve(graph::Ref ref, const std::vector<Home>& homes);
+
+/// Constant sizes of an instance as numbers.
+std::vector<int64_t> numbers(std::span<const graph::Size> sizes);
+
+}  // namespace spyre::plan

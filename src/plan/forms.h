@@ -1,0 +1,35 @@
+// What choose() asks of each form. One pair of functions a form, in plan/<form>.cc.
+#pragma once
+
+#include <vector>
+
+#include "plan/axes.h"
+#include "plan/plan.h"
+
+namespace spyre::plan {
+
+/// What the functions of a form look at. The instance, the homes as far as they are known, the card.
+struct Context {
+  const graph::Graph& graph;
+  const Plan& plan;  ///< homes of all values (a value not decided yet is `temp` with its default geometry), repacks
+  const device::Description& description;
+};
+
+/// Whether `nodes` (ascending, all but the last known to be a legal kernel of this form) may be one kernel: rules of
+/// shape and LX only; stores and price are checked later. One function per form.
+bool rows_accepts(const Context& context, std::span<const graph::Id> nodes);
+bool matmul_accepts(const Context& context, std::span<const graph::Id> nodes);
+bool attention_accepts(const Context& context, std::span<const graph::Id> nodes);
+
+/// Candidates of a kernel, at most about 24, the likely best first, one on few cores that always stays legal last (grid
+/// all 1 and small tiles), so that what one core can do is never refused for disjointness.
+std::vector<KernelPlan> rows_candidates(const Context& context, std::span<const graph::Id> nodes);
+std::vector<KernelPlan> reduce_candidates(const Context& context, std::span<const graph::Id> nodes);
+std::vector<KernelPlan> matmul_candidates(const Context& context, std::span<const graph::Id> nodes);
+std::vector<KernelPlan> attention_candidates(const Context& context, std::span<const graph::Id> nodes);
+std::vector<KernelPlan> place_candidates(const Context& context, std::span<const graph::Id> nodes);
+std::vector<KernelPlan> scatter_candidates(const Context& context, std::span<const graph::Id> nodes);
+std::vector<KernelPlan> scan_candidates(const Context& context, std::span<const graph::Id> nodes);
+std::vector<KernelPlan> sort_candidates(const Context& context, std::span<const graph::Id> nodes);
+
+}  // namespace spyre::plan
