@@ -3,7 +3,7 @@
 cmake_minimum_required(VERSION 3.25)
 string(REPLACE " " ";" ALLOWED "${ALLOWED}")
 file(GLOB sources ${FOLDER}/*.cc ${FOLDER}/*.h)
-list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")
+list(FILTER sources EXCLUDE REGEX "(_(test|bench)\\.cc|_for_test\\.h)$")
 get_filename_component(name ${FOLDER} NAME)
 set(folders base device layout program timing card runtime graph plan lower engine torch)
 foreach(source IN LISTS sources)
