@@ -115,7 +115,19 @@ class Mutator {
       case 1:
       case 2: {
         int64_t& n = *f.numbers[below(static_cast<int64_t>(f.numbers.size()))];
-        const int64_t odd[] = {0, 1, -1, 2, n + 1, n - 1, n / 2, n ^ 64, INT64_MAX, INT64_MIN, int64_t{1} << 40, 65536};
+        const auto wrapped = static_cast<uint64_t>(n);  // a number already at the edge goes around
+        const int64_t odd[] = {0,
+                               1,
+                               -1,
+                               2,
+                               static_cast<int64_t>(wrapped + 1),
+                               static_cast<int64_t>(wrapped - 1),
+                               n / 2,
+                               n ^ 64,
+                               INT64_MAX,
+                               INT64_MIN,
+                               int64_t{1} << 40,
+                               65536};
         const int64_t value = odd[below(below(4) ? 8 : 12)];
         n = below(2) ? value : (n > INT64_MAX / 4 || n < INT64_MIN / 4 ? 0 : n * 2);
         break;
