@@ -83,6 +83,7 @@ using Price = base::FunctionRef<int64_t(const KernelPlan&, const Plan&)>;
 struct Options {
   uint64_t random_seed = 0;  ///< not 0: a random legal grouping and candidate instead of the best (plan fuzzing)
   bool repack = true;
+  bool ieee = false;  ///< float16 of temps (and of outputs without a given geometry) is stored as IEEE half
 };
 
 /// The instance with a copy (an identity Map at the end) for each mutation, so that plan and lower know no mutations:
@@ -91,6 +92,11 @@ struct Options {
 struct Prepared {
   graph::Graph graph;               ///< no mutations
   std::vector<graph::Id> replaces;  ///< per value the input that it replaces, or none
+  // Filled by the caller behind prepare(); empty means as said.
+  std::vector<int64_t> offsets;  ///< per graph input the storage offset of its tensor, which the references to it have
+                                 ///< in them already: where the `through` of a `replaces` home starts. Empty: all 0
+  std::vector<layout::Geometry> outputs;  ///< per graph output the geometry of its allocation. Empty: by default
+                                          ///< placement
 };
 Prepared prepare(graph::Graph instance);
 
