@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +20,7 @@ using program::Id;
 using program::IntExpr;
 using program::none;
 
-/// Integer expressions; + - * fold constants.
+/// Integer expressions; all of them fold constants.
 IntExpr constant(int64_t value);
 IntExpr operator+(IntExpr a, IntExpr b);
 IntExpr operator-(IntExpr a, IntExpr b);
@@ -45,22 +45,39 @@ struct Bounds {
 };
 
 /// Entries of memory accesses.
-Entry along(Id range);    ///< the range's indices
-Entry at(IntExpr index);  ///< a point
+Entry along(Id range);  ///< the range's indices
+/// A point. Where it names the start of a range that may be empty while its body runs (a core range, a uniform loop),
+/// it is still a point then: write along() for a range that advances by 1 instead.
+Entry at(IntExpr index);
+/// Indices base + step x p, p < extent; `range` (optional) is the one that makes the extent.
 Entry span_of(IntExpr base, IntExpr extent, int64_t step = 1, Id range = none);
 Entry indexed(BufRef index, IntExpr lo, IntExpr hi, program::OnOutside outside);
 /// Box positions of buffer operands.
 BufDim all();
 BufDim box(IntExpr first, IntExpr size);
 
+/// Vector expressions.
+program::VecExpr number(double value);      ///< f32
+program::VecExpr integer(int64_t value);    ///< i32
+program::VecExpr integer_of(IntExpr expr);  ///< i32
+program::VecExpr iota(int dim);             ///< position along a dimension of the result's box, i32
+/// An operation with the type that follows from its arguments. Throws Error(program) when they don't fit.
+program::VecExpr apply(program::VecOp op, std::vector<program::VecExpr> args, bool trap = false);
+/// To f32 or i32; the expression itself when it has the type.
+program::VecExpr cast(program::VecExpr value, program::Reg type, bool trap = false);
+
+/// Not copied or moved: open blocks are known by their place.
 class KernelBuilder {
  public:
-  KernelBuilder(std::string name, int32_t cores);
+  /// `name` may be any text, such as an op's name: what isn't legal in a name becomes _.
+  KernelBuilder(std::string_view name, int32_t cores);
+  KernelBuilder(const KernelBuilder&) = delete;
+  KernelBuilder& operator=(const KernelBuilder&) = delete;
 
   /// A formal; `name` is made unique.
   Id formal(program::Direction direction, Format format, layout::HostView view, layout::Geometry geometry,
             std::string_view name);
-  Id add_scalar(std::string name, bool is_float, double lo, double hi);
+  Id add_scalar(std::string_view name, bool is_float, double lo, double hi);
   /// The loc of the steps that follow.
   void loc(const program::Loc& loc);
 
@@ -82,6 +99,10 @@ class KernelBuilder {
   BufRef ref(Id buffer, std::vector<BufDim> box) const;
   const program::Buffer& buffer_of(Id buffer) const;
   const program::Range& range_of(Id range) const;
+  const program::Symbol& formal_of(Id formal) const;
+  /// A buffer operand, or a scalar, as a vector expression of the type its registers have.
+  program::VecExpr use(BufRef ref) const;
+  program::VecExpr use_scalar(Id scalar) const;
 
   // Steps. `share`: grid id or none.
   void load(BufRef to, Id formal, std::vector<Entry> entries, double fill = 0, Id share = none);
@@ -92,15 +113,23 @@ class KernelBuilder {
   void matmul(bool on_pt, BufRef acc, BufRef a, BufRef b, std::vector<Id> init_loops, bool accumulate = true);
   void step(program::Op op);
 
-  /// Places the buffers and hands the kernel and its locs out. Locs of steps index `locs`.
+  /// Places the buffers and hands the kernel out; the builder is done then. Locs of steps index `locs`.
   program::Kernel finish();
-  const std::vector<program::Loc>& locs() const;
+  const std::vector<program::Loc>& locs() const { return locs_; }
 
  private:
+  std::string unique(std::string_view name);
+  Id add_range(program::Range range, const Bounds& bounds, int64_t by, std::string_view name);
+  void enter(program::Block& block, const std::function<void()>& body);
+  program::Block& block();
+
   program::Kernel kernel_;
   std::vector<program::Loc> locs_;
   Id loc_ = none;
-  std::vector<program::Block*> blocks_;  // innermost last
+  std::vector<program::Block*> blocks_;          // innermost last
+  std::vector<Id> ranges_in_scope_;              // innermost last
+  std::vector<std::vector<Id>> declared_under_;  // per buffer: the ranges in scope there
+  std::set<std::string, std::less<>> names_;
 };
 
 }  // namespace spyre::lower
