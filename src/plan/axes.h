@@ -18,33 +18,36 @@ namespace spyre::plan {
 
 /// One reference of a node over the axes: storage element offset + sum(stride x axis index).
 struct AxisRef {
-  graph::Id value = graph::none;
+  graph::Id value = graph::none;  ///< after folding; of a value that `replaces` an input: that input
   int64_t offset = 0;
-  std::vector<int64_t> strides;  ///< per axis; 0 where the node has no such axis, too
+  std::vector<int64_t> strides;  ///< per axis; 0 where the node has no such axis, too; negative where a read is flipped
   bool internal = false;  ///< produced by an earlier node of the kernel, at the same point: never read from memory
+  bool operator==(const AxisRef&) const = default;
 };
 
 struct NodeAxes {
   graph::Id node = graph::none;
   std::vector<bool> has;               ///< per axis: part of the node's space
   std::vector<bool> reduced;           ///< per axis: reduced by this node (Reduce's dims, Contract's k)
-  std::vector<std::vector<int>> dims;  ///< per dimension of the node's space: its axes, outermost first (none: size 1)
+  std::vector<std::vector<int>> dims;  ///< per dimension of the node's space: its axes, outermost first (none: size 1).
+                                       ///< An axis merged of several dimensions stands with the outermost; an iota's
+                                       ///< dimension is never merged with others. All lists in a row: the node's order
   std::vector<AxisRef> reads;          ///< graph::reads(kind), in order (Map, Reduce, Contract: one per load)
   std::vector<AxisRef> results;        ///< per result
 };
 
-/// A Contract's role of an axis, of a kernel whose first node is one.
 struct Axes {
-  std::vector<int64_t> sizes;  ///< each > 1 (none at all for a single point); or one of size 0 when a space is empty
-  std::vector<graph::Contract::Role> roles;  ///< per axis when the first node is a Contract, else empty
+  std::vector<int64_t> sizes;  ///< none is 1 (no axis at all for a single point); 0 only when the node stands alone
+  std::vector<graph::Contract::Role> roles;  ///< per axis: a Contract's, when the first node is one, else empty
   std::vector<NodeAxes> nodes;
 };
 
 /// The common axes of these nodes (Maps, Reduces, or one Contract first and Maps behind it), or nothing when they have
 /// none: spaces that don't refine to each other; a read of a value made inside at another point than the reader's
-/// (which needs memory); a node after a Reduce or Contract that uses reduced axes of a value that no longer has them is
-/// fine when it reads that value with stride 0 there (broadcast: normalisation). `homes`: folded values are read
-/// through.
+/// (which needs memory), or by an index; a folded value that can't be read through; a node with an empty space beside
+/// others. A node after a Reduce or Contract that uses reduced axes of a value that no longer has them is fine when it
+/// reads that value with stride 0 there (broadcast: normalisation).
+/// Nodes may still have axes that others lack (a column's bias, a reduction's own axis): NodeAxes::has says so.
 ///
 /// Axes stand in the order of the first node's dimensions that has most axes. Neighbours are merged when every node has
 /// both or neither, with the same role and reduction, every reference moves by one as inner size x the other's, and no
@@ -52,10 +55,19 @@ struct Axes {
 std::optional<Axes> common_axes(const graph::Graph& instance, std::span<const graph::Id> nodes,
                                 const std::vector<Home>& homes);
 
-/// The reference by which a node really reads: through folded values.
-graph::Ref resolve(graph::Ref ref, const std::vector<Home>& homes);
+/// The reference by which a node really reads: through folded values (and into the input that a value replaces). Its
+/// dimensions may be those of `ref` split (row-major) where a copy that was folded has several strides along one.
+/// Nothing when the reference doesn't follow the dimensions of the copy.
+std::optional<graph::Ref> refine(const graph::Ref& ref, const graph::Graph& instance, const std::vector<Home>& homes);
+
+/// refine(), with the dimensions of `ref`. Throws Error(unimplemented) where a dimension would have to be split.
+graph::Ref resolve(const graph::Ref& ref, const graph::Graph& instance, const std::vector<Home>& homes);
 
 /// Constant sizes of an instance as numbers.
 std::vector<int64_t> numbers(std::span<const graph::Size> sizes);
+int64_t number(const graph::Size& size);
+
+/// Whether the expression, or one of its arguments, has this leaf.
+bool has_leaf(const graph::Expr& expr, graph::Expr::Leaf leaf);
 
 }  // namespace spyre::plan
