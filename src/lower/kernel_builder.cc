@@ -172,29 +172,23 @@ VecExpr cast(VecExpr value, Reg type, bool trap) {
 
 // ----------------------------------------------------------------------------------------------------------- builder
 
-namespace {
-
-/// What isn't legal in a name becomes _.
-std::string cleaned(std::string_view name) {
+std::string legal_name(std::string_view name) {
   std::string out;
   for (const char c : name.substr(0, program::limits::name_length / 2)) {
     const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     out += good ? c : '_';
   }
   if (out.empty() || (out[0] >= '0' && out[0] <= '9')) out.insert(0, "v");
-  if (!program::is_name(out)) out += "_";
   return program::is_name(out) ? out : "v" + out;
 }
 
-}  // namespace
-
 KernelBuilder::KernelBuilder(std::string_view name, int32_t cores) {
-  kernel_.name = cleaned(name);
+  kernel_.name = legal_name(name);
   kernel_.cores = cores;
 }
 
 std::string KernelBuilder::unique(std::string_view name) {
-  std::string base = cleaned(name);
+  std::string base = legal_name(name);
   if (names_.insert(base).second) return base;
   for (int n = 2;; ++n) {
     std::string next = fmt::format("{}_{}", base, n);

@@ -66,6 +66,9 @@ program::VecExpr apply(program::VecOp op, std::vector<program::VecExpr> args, bo
 /// To f32 or i32; the expression itself when it has the type.
 program::VecExpr cast(program::VecExpr value, program::Reg type, bool trap = false);
 
+/// `name` with what isn't legal in a name of a tile program made legal.
+std::string legal_name(std::string_view name);
+
 /// Not copied or moved: open blocks are known by their place.
 class KernelBuilder {
  public:

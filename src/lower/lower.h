@@ -1,6 +1,7 @@
 // Lower: a plan becomes a tile program.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "device/description.h"
@@ -13,7 +14,8 @@ namespace spyre::lower {
 /// A tile program and what its symbols and scalars stand for.
 struct Lowered {
   program::Program program;
-  /// Per program symbol the value in whose memory it lies, or `repack` of the plan's list.
+  /// Per program symbol the value in whose memory it lies, or `repack` of the plan's list. Values of home `replaces`
+  /// lie in their input's memory. A temp may be shared by values that never live at once: then the first of them.
   struct Source {
     graph::Id value =
         graph::none;  ///< none: repacks[repack], or scratch memory of the launch (a temp) when that is none too
@@ -26,8 +28,8 @@ struct Lowered {
 };
 
 /// The whole plan, as calls in its order. Equal kernels share one template; one symbol per value (views are the
-/// formals'). The program passes program::verify.
-/// Throws Error(unimplemented) naming node and sizes for what no form can express.
+/// formals'), of its whole storage. The program is for program::verify to check, which card::Executable calls. Throws
+/// Error(unimplemented) naming node and sizes for what no form can express.
 Lowered lower(const graph::Graph& instance, const plan::Plan& plan, const device::Description& description);
 
 /// One kernel alone, as a program of its calls: what a plan candidate is priced by. Throws Error(program) when it can't
@@ -39,8 +41,9 @@ Lowered lower_kernel(const graph::Graph& instance, const plan::KernelPlan& kerne
 program::Program lower_repack(const graph::Graph& instance, const plan::Repack& repack, const plan::Plan& plan,
                               const device::Description& description);
 
-/// plan::Price by modelled time: lowers, verifies, walks; negative for what can't be built. Not memoised.
+/// plan::Price by modelled time: lowers, verifies, walks; negative for what can't be built (Error(program) or
+/// Error(unimplemented), whose message goes to `why`). Not memoised.
 int64_t price(const graph::Graph& instance, const plan::KernelPlan& kernel, const plan::Plan& plan,
-              const device::Description& description);
+              const device::Description& description, std::string* why = nullptr);
 
 }  // namespace spyre::lower
