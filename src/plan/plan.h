@@ -25,13 +25,16 @@ struct Home {
     temp,      ///< device memory of this launch
     replaces,  ///< stored into the memory of an input that it mutates (`through`, with the input's strides and offset)
     resident,  ///< only in LX, within one kernel
-    folded,    ///< never made: a pure copy that its readers absorb (see `through`)
-    dead,      ///< nobody reads it
+    folded,    ///< never made, in no kernel: a pure copy that its readers absorb (see `through`)
+    dead,      ///< nobody reads it, or it has no elements
   };
   Kind kind = Kind::temp;
-  layout::Geometry geometry;  ///< input, output, temp: of its allocation, over the value's storage elements
-  graph::Ref
-      through;  ///< folded: the value, with its own sizes and strides over its index space, as a view of another one
+  layout::Geometry geometry;  ///< input, output, temp, replaces: of its allocation, over the storage elements of the
+                              ///< value (replaces: of the input)
+  /// folded, replaces: the value, index by index (its own sizes), as a view of another value in memory (one step is
+  /// enough; refine() takes it). A Scatter or Place whose result is at exactly the memory of its base (`replaces` of
+  /// that input) works in place and copies nothing.
+  graph::Ref through;
   bool operator==(const Home&) const = default;
 };
 
@@ -86,9 +89,10 @@ struct Options {
   bool ieee = false;  ///< float16 of temps (and of outputs without a given geometry) is stored as IEEE half
 };
 
-/// The instance with a copy (an identity Map at the end) for each mutation, so that plan and lower know no mutations:
-/// the results of these Maps have the home `replaces`. Also drops what is empty. What choose(), lower() and price()
-/// take.
+/// The instance as choose(), lower() and price() take it: with a copy (an identity Map at the end) for each mutation,
+/// so that plan and lower know no mutations; the results of these Maps, or what they copy, get the home `replaces`.
+/// No node has an empty space: what makes no elements is dropped (such a value has no producer), sums over nothing are
+/// constants. Small Maps without loads (full, arange) are part of the expressions that read them.
 struct Prepared {
   graph::Graph graph;               ///< no mutations
   std::vector<graph::Id> replaces;  ///< per value the input that it replaces, or none
