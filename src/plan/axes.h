@@ -21,6 +21,7 @@ struct AxisRef {
   graph::Id value = graph::none;  ///< after folding; of a value that `replaces` an input: that input
   int64_t offset = 0;
   std::vector<int64_t> strides;  ///< per axis; 0 where the node has no such axis, too; negative where a read is flipped
+  std::vector<int64_t> gathers;  ///< storage elements per index, of a load's gathers
   bool internal = false;  ///< produced by an earlier node of the kernel, at the same point: never read from memory
   bool operator==(const AxisRef&) const = default;
 };
