@@ -86,6 +86,7 @@ using Price = base::FunctionRef<int64_t(const KernelPlan&, const Plan&)>;
 struct Options {
   uint64_t random_seed = 0;  ///< not 0: a random legal grouping and candidate instead of the best (plan fuzzing)
   bool repack = true;
+  const std::string* why = nullptr;  ///< where `price` leaves the reason of its last refusal, for the error's text
   bool ieee = false;  ///< float16 of temps (and of outputs without a given geometry) is stored as IEEE half
 };
 

@@ -1,0 +1,16 @@
+// What prepare() does to the nodes of an instance.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace spyre::plan {
+
+/// Drops nodes that make no elements (their values have no producer then), makes maps of constants of sums over
+/// nothing, and copies of boxes and scatters that change nothing. Afterwards no node walks an empty space.
+void remove_empty(graph::Graph& graph);
+
+/// Makes small Maps without loads (full, arange, masks of indices) part of the expressions that read them. The Maps
+/// stay for other readers; what nobody reads any more is the caller's to remove.
+void inline_constants(graph::Graph& graph);
+
+}  // namespace spyre::plan
