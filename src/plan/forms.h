@@ -1,6 +1,7 @@
 // What choose() asks of each form. One pair of functions a form, in plan/<form>.cc.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "plan/axes.h"
@@ -31,5 +32,10 @@ std::vector<KernelPlan> place_candidates(const Context& context, std::span<const
 std::vector<KernelPlan> scatter_candidates(const Context& context, std::span<const graph::Id> nodes);
 std::vector<KernelPlan> scan_candidates(const Context& context, std::span<const graph::Id> nodes);
 std::vector<KernelPlan> sort_candidates(const Context& context, std::span<const graph::Id> nodes);
+
+/// A copy of what a Contract reads as b, made once per contents, that lies the way the kernel multiplies it: its storage
+/// is contiguous over the k dimensions and then those of n (of a product whose result runs along m: other k dimensions,
+/// n, the longest k). Nothing when b isn't an input without batch dimensions, or lies well already.
+std::optional<Repack> repack_of(const Context& context, graph::Id node);
 
 }  // namespace spyre::plan

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "plan/axes.h"
-#include "plan/matmul.h"
 
 namespace spyre::plan {
 

@@ -50,6 +50,7 @@ enum class Form : uint8_t {
   sort,
 };
 std::string_view form_name(Form form);
+std::string_view home_name(Home::Kind kind);
 
 /// One kernel. What the numbers of `grid` and `tile` mean is the form's to say, in plan/<form>.h.
 struct KernelPlan {
