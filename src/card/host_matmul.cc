@@ -123,9 +123,10 @@ void zero_rows(int64_t m, int64_t n, T* c, int64_t ldc) {
 // One block of k: whole panels into C, the last columns through a corner of whole panels.
 template <typename T, typename Block>
 void block(Block kernel, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* panels,
-           int64_t panel_stride, T* c, int64_t ldc, bool accumulate) {
+           int64_t panel_stride, T* c, int64_t ldc, bool accumulate, const T* next) {
   const int64_t whole = n / panel_width * panel_width;
-  if (whole) kernel(m, whole, k, a, lda, panels, panel_stride, c, ldc, accumulate);
+  const T* last = panels + whole / panel_width * panel_stride;
+  if (whole) kernel(m, whole, k, a, lda, panels, panel_stride, c, ldc, accumulate, whole == n ? next : last);
   if (whole == n) return;
   T* corner = reinterpret_cast<T*>(scratch.floats(area_corner, m * panel_width));
   const size_t bytes = static_cast<size_t>(n - whole) * sizeof(T);
@@ -133,8 +134,7 @@ void block(Block kernel, int64_t m, int64_t n, int64_t k, const T* a, int64_t ld
     std::memset(corner, 0, static_cast<size_t>(m * panel_width) * sizeof(T));
     for (int64_t r = 0; r < m; ++r) std::memcpy(corner + r * panel_width, c + r * ldc + whole, bytes);
   }
-  kernel(m, panel_width, k, a, lda, panels + whole / panel_width * panel_stride, panel_stride, corner, panel_width,
-         accumulate);
+  kernel(m, panel_width, k, a, lda, last, panel_stride, corner, panel_width, accumulate, next);
   for (int64_t r = 0; r < m; ++r) std::memcpy(c + r * ldc + whole, corner + r * panel_width, bytes);
 }
 
@@ -190,8 +190,9 @@ void matmul(const MatmulArgs& args) {
     const int64_t k = std::min(block_k, args.k - k0);
     int64_t lda = args.lda;
     const float* a = spread_rows(args.m, args.n, k, args.a + k0, lda);
-    block(table().block_f32, args.m, args.n, k, a, lda, args.panels + k0 * panel_width, args.k * panel_width, args.c,
-          args.ldc, args.accumulate || k0 > 0);
+    const float* panels = args.panels + k0 * panel_width;
+    block(table().block_f32, args.m, args.n, k, a, lda, panels, args.k * panel_width, args.c, args.ldc,
+          args.accumulate || k0 > 0, k0 + k < args.k ? panels + k * panel_width : panels);
   }
 }
 
@@ -201,9 +202,11 @@ void matmul(const MatmulI32Args& args) {
     if (!args.accumulate) zero_rows(args.m, args.n, args.c, args.ldc);
     return;
   }
-  for (int64_t k0 = 0; k0 < args.k; k0 += block_k)
-    block(table().block_i32, args.m, args.n, std::min(block_k, args.k - k0), args.a + k0, args.lda,
-          args.panels + k0 * panel_width, args.k * panel_width, args.c, args.ldc, args.accumulate || k0 > 0);
+  for (int64_t k0 = 0; k0 < args.k; k0 += block_k) {
+    const int32_t* panels = args.panels + k0 * panel_width;
+    block(table().block_i32, args.m, args.n, std::min(block_k, args.k - k0), args.a + k0, args.lda, panels,
+          args.k * panel_width, args.c, args.ldc, args.accumulate || k0 > 0, panels);
+  }
 }
 
 void matmul(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const Tile& b, bool transposed, float* c,
@@ -225,7 +228,7 @@ void matmul(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const 
       float* panels = scratch.floats(area_panels, columns * block_k);
       pack_box(b, transposed, k0, depth, n0, width, panels, depth * panel_width);
       block(table().block_f32, m, width, depth, rows, rows_apart, panels, depth * panel_width, c + n0, ldc,
-            accumulate || k0 > 0);
+            accumulate || k0 > 0, panels);
     }
   }
 }

@@ -18,25 +18,48 @@ constexpr int tile_rows = 6, tile_panels = 1;
 constexpr int tile_rows = 2, tile_panels = 1;
 #endif
 
+// Panels that will be needed next: a micro-kernel brings its share of them into the second-level cache. Decoded panels
+// of a large B lie in the outer cache, whose latency costs a third of the speed when nothing hides it.
+template <typename T>
+struct Ahead {
+  const T* panels;
+  int64_t step;  // bytes of each panel per k
+};
+
 template <typename V, typename T, int rows, int panels>
 SPYRE_INLINE void micro(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c, int64_t ldc,
-                        bool accumulate) {
+                        bool accumulate, Ahead<T> ahead) {
   constexpr int width = panels * panel_vectors;
   V sum[rows][width];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 16
     for (int v = 0; v < width; ++v) sum[r][v] = V{};
-  for (int64_t i = 0; i < k; ++i) {
+  // Three rows to a pointer: +0, +lda and +2 lda are one addressing form each. A pointer or an offset a row is more
+  // than there are registers.
+  constexpr int bases = (rows + 2) / 3;
+  const T* base[bases];
+#pragma GCC unroll 16
+  for (int q = 0; q < bases; ++q) base[q] = a + 3 * q * lda;
+  const char* next = (const char*)ahead.panels;
+  const int64_t next_stride = panel_stride * (int64_t)sizeof(T);
+  for (int64_t i = 0; i < k; ++i, b += panel_width, next += ahead.step) {
+#pragma GCC unroll 16
+    for (int p = 0; p < panels; ++p) __builtin_prefetch(next + p * next_stride, 0, 2);
     V x[width];
 #pragma GCC unroll 16
     for (int v = 0; v < width; ++v)
-      x[v] = load<V>(b + (v / panel_vectors) * panel_stride + i * panel_width + (v % panel_vectors) * lanes);
+      x[v] = load<V>(b + (v / panel_vectors) * panel_stride + (v % panel_vectors) * lanes);
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
-      const V y = a[r * lda + i] - V{};
+      const V y = base[r / 3][r % 3 * lda] - V{};
 #pragma GCC unroll 16
       for (int v = 0; v < width; ++v) sum[r][v] += y * x[v];
+    }
+#pragma GCC unroll 16
+    for (int q = 0; q < bases; ++q) {
+      ++base[q];
+      asm("" : "+r"(base[q]));  // keeps the compiler from going back to an offset a row
     }
   }
   if (accumulate) {
@@ -53,13 +76,13 @@ SPYRE_INLINE void micro(int64_t k, const T* a, int64_t lda, const T* b, int64_t 
 
 template <typename V, typename T, int panels, int rows>
 __attribute__((noinline)) void micro_rows(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c,
-                                          int64_t ldc, bool accumulate) {
-  micro<V, T, rows, panels>(k, a, lda, b, panel_stride, c, ldc, accumulate);
+                                          int64_t ldc, bool accumulate, Ahead<T> ahead) {
+  micro<V, T, rows, panels>(k, a, lda, b, panel_stride, c, ldc, accumulate, ahead);
 }
 
 template <typename T>
 using Micro = void (*)(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c, int64_t ldc,
-                       bool accumulate);
+                       bool accumulate, Ahead<T> ahead);
 
 template <typename V, typename T, int panels>
 SPYRE_INLINE Micro<T> micro_of(int rows) {
@@ -80,38 +103,43 @@ SPYRE_INLINE Micro<T> micro_of(int rows) {
 // All rows against `panels` panels; rows are split evenly, so that no block is much smaller than the others.
 template <typename V, typename T, int panels>
 SPYRE_INLINE void all_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c,
-                           int64_t ldc, bool accumulate) {
-  const int64_t blocks = (m + tile_rows - 1) / tile_rows;
+                           int64_t ldc, bool accumulate, const T* next) {
+  constexpr int64_t row_bytes = panel_width * sizeof(T);
+  const int64_t blocks = (m + tile_rows - 1) / tile_rows, step = (row_bytes + blocks - 1) / blocks;
+  const char* ahead = (const char*)next;
   int64_t row = 0;
-  for (int64_t i = 0; i < blocks; ++i) {
+  for (int64_t i = 0; i < blocks; ++i, ahead += step * k) {
     const int64_t rows = m / blocks + (i < m % blocks);
-    micro_of<V, T, panels>((int)rows)(k, a + row * lda, lda, b, panel_stride, c + row * ldc, ldc, accumulate);
+    micro_of<V, T, panels>((int)rows)(k, a + row * lda, lda, b, panel_stride, c + row * ldc, ldc, accumulate,
+                                      {(const T*)ahead, step});
     row += rows;
   }
 }
 
 template <typename V, typename T>
 SPYRE_INLINE void block(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* panels, int64_t panel_stride,
-                        T* c, int64_t ldc, bool accumulate) {
+                        T* c, int64_t ldc, bool accumulate, const T* next) {
   int64_t p = 0;
   const int64_t count = n / panel_width;
+  const auto after = [&](int64_t q) { return q < count ? panels + q * panel_stride : next; };
   for (; p + tile_panels <= count; p += tile_panels)
     all_rows<V, T, tile_panels>(m, k, a, lda, panels + p * panel_stride, panel_stride, c + p * panel_width, ldc,
-                                accumulate);
+                                accumulate, after(p + tile_panels));
   for (; p < count; ++p)
-    all_rows<V, T, 1>(m, k, a, lda, panels + p * panel_stride, panel_stride, c + p * panel_width, ldc, accumulate);
+    all_rows<V, T, 1>(m, k, a, lda, panels + p * panel_stride, panel_stride, c + p * panel_width, ldc, accumulate,
+                      after(p + 1));
 }
 
 void block_f32(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* panels, int64_t panel_stride,
-               float* c, int64_t ldc, bool accumulate) {
-  block<F32, float>(m, n, k, a, lda, panels, panel_stride, c, ldc, accumulate);
+               float* c, int64_t ldc, bool accumulate, const float* next) {
+  block<F32, float>(m, n, k, a, lda, panels, panel_stride, c, ldc, accumulate, next);
 }
 
 // Unsigned: wrapping around is what is wanted, and is undefined for signed elements.
 void block_i32(int64_t m, int64_t n, int64_t k, const int32_t* a, int64_t lda, const int32_t* panels,
-               int64_t panel_stride, int32_t* c, int64_t ldc, bool accumulate) {
+               int64_t panel_stride, int32_t* c, int64_t ldc, bool accumulate, const int32_t* next) {
   block<U32, uint32_t>(m, n, k, (const uint32_t*)a, lda, (const uint32_t*)panels, panel_stride, (uint32_t*)c, ldc,
-                       accumulate);
+                       accumulate, (const uint32_t*)next);
 }
 
 template <typename Count>

@@ -299,8 +299,8 @@ TEST_P(HostMatrix, EveryInstructionSetGivesTheBaselinesNumbers) {
   for (int64_t m = 1; m <= 20; ++m) {
     std::vector<float> c(static_cast<size_t>(m * n)), d(c.size());
     for (bool accumulate : {false, true}) {
-      t.block_f32(m, n, k, a.data(), k, b.data(), k * 16, c.data(), n, accumulate);
-      reference.block_f32(m, n, k, a.data(), k, b.data(), k * 16, d.data(), n, accumulate);
+      t.block_f32(m, n, k, a.data(), k, b.data(), k * 16, c.data(), n, accumulate, b.data());
+      reference.block_f32(m, n, k, a.data(), k, b.data(), k * 16, d.data(), n, accumulate, b.data());
       ASSERT_EQ(c, d) << m;
     }
   }
