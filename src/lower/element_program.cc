@@ -1,0 +1,532 @@
+#include "lower/element_program.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "program/vector_rules.h"
+
+namespace spyre::lower {
+
+using base::HostType;
+using graph::Expr;
+using graph::Map;
+using graph::Reduce;
+using program::Monoid;
+using program::OnOutside;
+using program::Reg;
+using program::VecExpr;
+using program::VecOp;
+
+namespace {
+
+/// Inlined expressions stay below this many operations, and this deep.
+constexpr int64_t most_operations = 400;
+constexpr int most_levels = 40;
+
+int64_t operations(const VecExpr& e) {
+  int64_t n = 1;
+  for (const VecExpr& a : e.args) n += operations(a);
+  return n;
+}
+int levels(const VecExpr& e) {
+  int n = 0;
+  for (const VecExpr& a : e.args) n = std::max(n, levels(a));
+  return n + 1;
+}
+bool too_large(const VecExpr& e) { return operations(e) > most_operations || levels(e) > most_levels; }
+
+/// Types whose values need nothing but the register's own precision.
+bool plain(HostType type) {
+  switch (type) {
+    case HostType::u8:
+    case HostType::i8:
+    case HostType::i16:
+    case HostType::e4m3:
+    case HostType::e5m2:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// The buffer of a value that stays in LX.
+Format resident_format(HostType type) {
+  switch (type) {
+    case HostType::b8:
+      return Format::dl16;
+    case HostType::u8:
+      return Format::u32;
+    case HostType::i8:
+      return Format::i8;
+    case HostType::i16:
+      return Format::i16;
+    case HostType::i32:
+    case HostType::i64:
+      return Format::i32;
+    case HostType::e4m3:
+      return Format::e4m3;
+    case HostType::e5m2:
+      return Format::e5m2;
+    default:
+      return Format::f32;
+  }
+}
+
+void operands(const VecExpr& e, std::vector<const BufRef*>& out) {
+  if (e.op == VecOp::operand) out.push_back(&e.ref);
+  for (const VecExpr& a : e.args) operands(a, out);
+}
+
+}  // namespace
+
+ElementProgram::ElementProgram(KernelBuilder& builder, const Context& context, const plan::Axes& axes, Emitted& emitted)
+    : builder_(builder), context_(context), axes_(axes), emitted_(emitted), access_(builder, context, axes, emitted) {
+  for (size_t n = 0; n < axes.nodes.size(); ++n) {
+    const graph::Node& node = node_of(n);
+    for (size_t r = 0; r < node.results.size(); ++r) made_[node.results[r]] = {n, r};
+  }
+}
+
+bool ElementProgram::stored(graph::Id value) const {
+  using Kind = plan::Home::Kind;
+  const Kind kind = context_.plan.homes[value].kind;
+  return kind == Kind::output || kind == Kind::temp || kind == Kind::replaces;
+}
+
+void ElementProgram::provide(graph::Id value, BufRef buffer) { provided_[value] = std::move(buffer); }
+
+// ------------------------------------------------------------------------------------------------------ expressions
+
+VecExpr ElementProgram::expression(const Expr& expr, const std::function<VecExpr(graph::Id load)>& operand,
+                                   const std::function<VecExpr(int dim)>& iota) {
+  switch (expr.leaf) {
+    case Expr::Leaf::load:
+      return operand(expr.id);
+    case Expr::Leaf::constant:
+      if (expr.type == Reg::f32) return number(expr.number);
+      if (expr.type == Reg::i32) return integer(expr.integer);
+      return apply(VecOp::ne, {integer(expr.integer), integer(0)});
+    case Expr::Leaf::size:
+      return integer(plan::number(expr.size));
+    case Expr::Leaf::param: {
+      auto found = scalars_.find(expr.id);
+      if (found == scalars_.end()) {
+        const graph::Param& param = context_.graph.params[expr.id];
+        using Int = std::numeric_limits<int32_t>;
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        const Id scalar = param.is_float ? builder_.add_scalar(param.name, true, -infinity, infinity)
+                                         : builder_.add_scalar(param.name, false, Int::min(), Int::max());
+        emitted_.scalars.push_back(expr.id);
+        found = scalars_.emplace(expr.id, scalar).first;
+      }
+      return builder_.use_scalar(found->second);
+    }
+    case Expr::Leaf::iota:
+      return iota(expr.id);
+    case Expr::Leaf::none:
+      break;
+  }
+  std::vector<VecExpr> args;
+  for (const Expr& a : expr.args) args.push_back(expression(a, operand, iota));
+  if (expr.op == VecOp::cast) return cast(std::move(args[0]), expr.type, expr.trap);
+  if (expr.op == VecOp::philox) {
+    VecExpr e;
+    e.op = VecOp::philox;
+    e.type = Reg::i32;
+    e.integer = expr.integer;
+    e.args = std::move(args);
+    return e;
+  }
+  return apply(expr.op, std::move(args), expr.trap);
+}
+
+VecExpr ElementProgram::value_in(const BufRef& ref, HostType type) const {
+  VecExpr e = builder_.use(ref);
+  if (type != HostType::b8) return e;
+  VecExpr zero = e.type == Reg::f32 ? number(0) : integer(0);
+  return apply(VecOp::ne, {std::move(e), std::move(zero)});
+}
+
+VecExpr ElementProgram::convert(const Expr& expr, size_t node, const Tile& tile, int32_t slots) {
+  return expression(
+      expr, [&](graph::Id load) { return operand(node, load, tile, slots); },
+      [&](int dim) {
+        // Row-major over the dimension's axes.
+        VecExpr index = integer(0);
+        bool first = true;
+        for (const int axis : axes_.nodes[node].dims[dim]) {
+          VecExpr step = access_.axis_index(axis, tile);
+          if (!first) {
+            index = apply(VecOp::mul, {std::move(index), integer(axes_.sizes[axis])});
+            step = apply(VecOp::add, {std::move(index), std::move(step)});
+          }
+          index = std::move(step);
+          first = false;
+        }
+        return index;
+      });
+}
+
+/// True when the value, whose only reader is being emitted, is part of the reader's expression.
+bool ElementProgram::inlines(graph::Id value, const Tile&) const {
+  const auto made = made_.find(value);
+  return made != made_.end() && made->second.inlined && !held_.count(value);
+}
+
+VecExpr ElementProgram::operand(size_t node, graph::Id load, const Tile& tile, int32_t slots) {
+  const plan::AxisRef& ref = axes_.nodes[node].reads[load];
+  const HostType type = context_.graph.values[access_.load_of(node, load).ref.value].type;
+  if (ref.internal) {
+    if (const auto found = provided_.find(ref.value); found != provided_.end()) return value_in(found->second, type);
+    const Made& made = made_.at(ref.value);
+    if (inlines(ref.value, tile))
+      return convert(std::get<Map>(node_of(made.node).kind).value[made.result], made.node, tile, slots);
+    const auto held = held_.find(ref.value);
+    if (held == held_.end())
+      fail(Fault::program, "{} is read before it is made", context_.graph.values[ref.value].name);
+    return value_in(held->second.ref, type);
+  }
+  const BufRef buffer = access_.load(node, load, tile, slots,
+                                     [&](const Tile& sub, IndexDim& dim) { return index_of(node, load, sub, dim); });
+  return value_in(buffer, type);
+}
+
+/// The index of a load with gathers, one value per row of its tile. One gather counts in its own dimension; several,
+/// or one along an axis that the load also follows, count in common steps of their strides.
+BufRef ElementProgram::index_of(size_t node, graph::Id load, const Tile& sub, IndexDim& dim) {
+  const plan::AxisRef& ref = axes_.nodes[node].reads[load];
+  const auto& gathers = access_.load_of(node, load).gathers;
+  for (const graph::Load::Gather& g : gathers) {
+    const plan::NodeAxes& axes = axes_.nodes[node];
+    std::function<void(const Expr&)> check = [&](const Expr& e) {
+      if (e.leaf == Expr::Leaf::load && axes.reads[e.id].internal && !inlines(axes.reads[e.id].value, sub))
+        fail(Fault::program, "an index is computed in the kernel that uses it");
+      for (const Expr& a : e.args) check(a);
+    };
+    check(g.index);
+  }
+  const std::vector<int64_t> shape = sub.ones().size() == 1 && !sub.axes.empty() ? sub.shape : sub.ones();
+  const int axis = sub.axes.empty() ? -1 : sub.axes[0];
+  const auto buffer_of = [&](VecExpr value) {
+    // What is an i32 buffer of these rows already needs no step.
+    if (value.op == VecOp::operand && builder_.buffer_of(value.ref.buffer).format == Format::i32 &&
+        builder_.buffer_of(value.ref.buffer).shape == shape)
+      return value.ref;
+    const BufRef to = access_.boxed(builder_.buffer(Format::i32, shape, 1, "index"), sub);
+    builder_.vector({to}, {std::move(value)});
+    return to;
+  };
+  if (gathers.size() == 1 && !dim.absorbs && ref.gathers[0] > 0) {
+    dim.size = plan::number(gathers[0].bound);
+    dim.stride = ref.gathers[0];
+    dim.outside = gathers[0].outside;
+    return buffer_of(convert(gathers[0].index, node, sub, 1));
+  }
+  const int64_t along = dim.absorbs ? ref.strides[axis] : 0;
+  int64_t step = std::abs(along), last = 0;
+  for (const int64_t s : ref.gathers) step = std::gcd(step, std::abs(s));
+  if (step == 0) step = 1;
+  VecExpr total = integer(0);
+  VecExpr bad = apply(VecOp::ne, {integer(0), integer(0)}), worse = bad;
+  bool any_fill = false, any_trap = false;
+  const auto add = [&](VecExpr index, int64_t stride, int64_t size) {
+    if (stride == 0) return;
+    if (stride < 0) {
+      dim.offset += stride * (size - 1);
+      index = apply(VecOp::sub, {integer(size - 1), std::move(index)});
+    }
+    last += (size - 1) * (std::abs(stride) / step);
+    if (last >= std::numeric_limits<int32_t>::max())
+      fail(Fault::unimplemented, "a gather reaches {} elements, more than an index can count", last + 1);
+    index = apply(VecOp::mul, {std::move(index), integer(std::abs(stride) / step)});
+    total = apply(VecOp::add, {std::move(total), std::move(index)});
+  };
+  for (size_t i = 0; i < gathers.size(); ++i) {
+    const int64_t bound = plan::number(gathers[i].bound);
+    const VecExpr index = convert(gathers[i].index, node, sub, 1);
+    VecExpr out =
+        apply(VecOp::logical_or, {apply(VecOp::lt, {index, integer(0)}), apply(VecOp::ge, {index, integer(bound)})});
+    const bool trap = gathers[i].outside == OnOutside::trap;
+    (trap ? any_trap : any_fill) = true;
+    VecExpr& all = trap ? worse : bad;
+    all = apply(VecOp::logical_or, {std::move(all), std::move(out)});
+    add(index, ref.gathers[i], bound);
+  }
+  if (along != 0) add(access_.axis_index(axis, sub), along, axes_.sizes[axis]);
+  if (any_fill && any_trap) {  // an overflow where an index must not be outside, then fill where it may
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
+    VecExpr trap = apply(VecOp::add,
+                         {apply(VecOp::select, {worse, integer(most), integer(0)}),
+                          apply(VecOp::select, {worse, integer(1), integer(0)})},
+                         true);
+    total = apply(VecOp::add, {std::move(total), std::move(trap)});
+  } else if (any_trap) {
+    bad = std::move(worse);
+  }
+  total = apply(VecOp::select, {std::move(bad), integer(-1), std::move(total)});
+  dim.size = last + 1;
+  dim.stride = step;
+  dim.outside = any_fill ? OnOutside::fill : OnOutside::trap;
+  return buffer_of(std::move(total));
+}
+
+// ---------------------------------------------------------------------------------------------------------- buffers
+
+std::vector<int64_t> ElementProgram::shape_of(size_t node, const Tile& tile, bool reduced) const {
+  std::vector<int64_t> shape = tile.ones();
+  const plan::NodeAxes& axes = axes_.nodes[node];
+  for (size_t p = 0; p < tile.axes.size(); ++p)
+    if (axes.has[tile.axes[p]] && !(reduced && axes.reduced[tile.axes[p]])) shape[p] = tile.shape[p];
+  return shape;
+}
+
+Id ElementProgram::take(Format format, const std::vector<int64_t>& shape) {
+  auto& free = pool_[{format, shape}];
+  if (free.empty()) return builder_.buffer(format, shape, 1, "t");
+  const Id buffer = free.back();
+  free.pop_back();
+  return buffer;
+}
+
+/// Counts down what the expression reads; buffers nobody needs any more are free.
+void ElementProgram::used(const Expr& expr, size_t node) {
+  for (const Expr& a : expr.args) used(a, node);
+  if (expr.leaf != Expr::Leaf::load) return;
+  const plan::AxisRef& ref = axes_.nodes[node].reads[expr.id];
+  if (!ref.internal) return;
+  const auto made = made_.find(ref.value);
+  if (made == made_.end()) return;
+  if (made->second.inlined)
+    return used(std::get<Map>(node_of(made->second.node).kind).value[made->second.result], made->second.node);
+  if (--made->second.uses > 0) return;
+  const auto held = held_.find(ref.value);
+  if (held == held_.end() || !held->second.pooled) return;
+  const program::Buffer& buffer = builder_.buffer_of(held->second.ref.buffer);
+  pool_[{buffer.format, buffer.shape}].push_back(held->second.ref.buffer);
+  held->second.pooled = false;
+}
+
+void ElementProgram::count_uses(const Expr& expr, size_t node) {
+  for (const Expr& a : expr.args) count_uses(a, node);
+  if (expr.leaf != Expr::Leaf::load) return;
+  const plan::AxisRef& ref = axes_.nodes[node].reads[expr.id];
+  if (const auto made = made_.find(ref.value); ref.internal && made != made_.end()) ++made->second.uses;
+  for (const graph::Load::Gather& g : access_.load_of(node, expr.id).gathers) count_uses(g.index, node);
+}
+
+/// True when the operands reach along every dimension of the tile that the node has.
+bool ElementProgram::covers(const VecExpr& expr, size_t node, const Tile& tile) const {
+  std::vector<const BufRef*> refs;
+  operands(expr, refs);
+  const std::vector<int64_t> want = shape_of(node, tile, false);
+  std::vector<int64_t> have(want.size(), 1);
+  for (const BufRef* r : refs) {
+    const auto& shape = builder_.buffer_of(r->buffer).shape;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      int64_t& h = have[have.size() - shape.size() + d];
+      h = std::max(h, shape[d]);
+    }
+  }
+  return !refs.empty() && have == want && std::any_of(refs.begin(), refs.end(), [&](const BufRef* r) {
+    return builder_.buffer_of(r->buffer).shape.size() == want.size();
+  });
+}
+
+BufRef ElementProgram::materialize(size_t node, VecExpr expr, const Tile& tile, bool pooled) {
+  const Format format = expr.type == Reg::f32 ? Format::f32 : expr.type == Reg::i32 ? Format::i32 : Format::dl16;
+  const auto shape = shape_of(node, tile, false);
+  const Id buffer = pooled ? take(format, shape) : builder_.buffer(format, shape, 1, "t");
+  const BufRef ref = access_.boxed(buffer, tile);
+  builder_.vector({ref}, {std::move(expr)});
+  return ref;
+}
+
+// ------------------------------------------------------------------------------------------------------------ nodes
+
+void ElementProgram::preload(size_t first, size_t last, const Tile& tile, const std::vector<bool>& moving) {
+  for (size_t n = first; n < last; ++n) {
+    const plan::NodeAxes& node = axes_.nodes[n];
+    const auto loads = graph::loads_of(node_of(n).kind);
+    for (size_t r = 0; r < loads.size(); ++r) {
+      const plan::AxisRef& ref = node.reads[r];
+      if (ref.internal || !loads[r].gathers.empty()) continue;
+      bool still = true;
+      for (size_t a = 0; a < moving.size(); ++a)
+        still = still && ref.strides[a] >= 0 && (!moving[a] || ref.strides[a] == 0);
+      if (!still) continue;
+      builder_.loc(node_of(n).loc);
+      access_.load(n, static_cast<graph::Id>(r), tile, 1, {});
+    }
+  }
+  access_.keep();
+}
+
+void ElementProgram::emit(size_t first, size_t last, const Tile& tile, int32_t slots) {
+  access_.next_tile();
+  pool_.clear();
+  held_.clear();
+  for (auto& [value, made] : made_) made.uses = 0, made.inlined = false;
+  for (size_t n = first; n < last; ++n) {
+    if (const auto* map = std::get_if<Map>(&node_of(n).kind))
+      for (const Expr& e : map->value) count_uses(e, n);
+    if (const auto* reduce = std::get_if<Reduce>(&node_of(n).kind)) count_uses(reduce->value, n);
+  }
+  // A value with one reader along the same dimensions of the tile is computed where it is read.
+  for (size_t n = first; n < last; ++n)
+    for (const plan::AxisRef& ref : axes_.nodes[n].reads) {
+      const auto made = made_.find(ref.value);
+      if (!ref.internal || made == made_.end() || made->second.node < first) continue;
+      const graph::Node& producer = node_of(made->second.node);
+      if (made->second.uses != 1 || !std::holds_alternative<Map>(producer.kind) || stored(ref.value)) continue;
+      if (!plain(context_.graph.values[ref.value].type)) continue;
+      made->second.inlined = shape_of(made->second.node, tile, false) == shape_of(n, tile, false);
+    }
+  pending_.clear();
+  for (size_t n = first; n < last; ++n) {
+    builder_.loc(node_of(n).loc);
+    if (std::holds_alternative<Map>(node_of(n).kind))
+      emit_map(n, tile, slots);
+    else if (std::holds_alternative<Reduce>(node_of(n).kind))
+      emit_reduce(n, tile, slots);
+    else
+      fail(Fault::program, "{} is no node for a tile", graph::kind_name(node_of(n).kind));
+  }
+  flush();
+}
+
+/// Stores come last: what the kernel stores over has been read by then.
+void ElementProgram::flush() {
+  for (const Pending& p : pending_) {
+    builder_.loc(node_of(p.node).loc);
+    access_.store(p.node, p.result, p.from, p.tile);
+  }
+  pending_.clear();
+}
+
+void ElementProgram::emit_map(size_t n, const Tile& tile, int32_t slots) {
+  const Map& map = std::get<Map>(node_of(n).kind);
+  for (size_t r = 0; r < map.value.size(); ++r) {
+    Made& made = made_.at(node_of(n).results[r]);
+    const bool stores = stored(node_of(n).results[r]);
+    if (!stores && made.uses == 0) continue;
+    VecExpr expr;
+    if (made.inlined) {
+      expr = convert(map.value[r], n, tile, slots);
+      if (!too_large(expr)) continue;  // again where it is read
+      made.inlined = false;
+    } else {
+      expr = convert(map.value[r], n, tile, slots);
+    }
+    used(map.value[r], n);
+    finish_value(n, r, std::move(expr), shape_of(n, tile, false), tile, slots);
+  }
+}
+
+void ElementProgram::finish_value(size_t n, size_t result, VecExpr expr, const std::vector<int64_t>& shape,
+                                  const Tile& tile, int32_t slots) {
+  const graph::Id value = node_of(n).results[result];
+  const HostType type = context_.graph.values[value].type;
+  if (type == HostType::u8) {
+    if (expr.type == Reg::i32) expr = apply(VecOp::bit_and, {std::move(expr), integer(255)});
+  }
+  const bool stores = stored(value);
+  Format format = resident_format(type);
+  if (stores) format = context_.plan.homes[axes_.nodes[n].results[result].value].geometry.format;
+  const Id buffer =
+      stores ? builder_.buffer(format, shape, slots, context_.graph.values[value].name) : take(format, shape);
+  const BufRef ref = access_.boxed(buffer, tile);
+  builder_.vector({ref}, {std::move(expr)});
+  held_[value] = {ref, !stores};
+  if (stores) pending_.push_back({n, result, ref, tile});
+}
+
+std::vector<Format> ElementProgram::state_formats(size_t n) const {
+  const Reduce& reduce = std::get<Reduce>(node_of(n).kind);
+  const int states = program::states_of(reduce.monoid);
+  const Reg value = reduce.value.type;
+  std::vector<Format> out;
+  for (int s = 0; s < states; ++s) {
+    const bool index = (reduce.monoid == Monoid::argmax || reduce.monoid == Monoid::argmin) && s == 1;
+    out.push_back(index || value == Reg::i32 ? Format::i32 : value == Reg::pred ? Format::dl16 : Format::f32);
+  }
+  return out;
+}
+
+ElementProgram::Value ElementProgram::reduced_value(size_t n, const Tile& tile, int32_t slots) {
+  const Reduce& reduce = std::get<Reduce>(node_of(n).kind);
+  Value v;
+  v.expr = convert(reduce.value, n, tile, slots);
+  v.covered = covers(v.expr, n, tile);
+  return v;
+}
+
+void ElementProgram::emit_reduce(size_t n, const Tile& tile, int32_t slots) {
+  const Reduce& reduce = std::get<Reduce>(node_of(n).kind);
+  std::vector<int> positions;
+  for (size_t a = 0; a < axes_.sizes.size(); ++a) {
+    if (!axes_.nodes[n].reduced[a]) continue;
+    const int p = tile.position(static_cast<int>(a));
+    if (p < 0 || tile.shape[p] != axes_.sizes[a])
+      fail(Fault::program, "a reduced axis of size {} is not whole in the tile", axes_.sizes[a]);
+    positions.push_back(p);
+  }
+  Value v = reduced_value(n, tile, slots);
+  const std::vector<Format> formats = state_formats(n);
+  const auto shape = shape_of(n, tile, true);
+  std::vector<BufRef> states;
+  if (positions.empty()) {  // one element
+    for (size_t s = 0; s < formats.size(); ++s) {
+      states.push_back(access_.boxed(builder_.buffer(formats[s], shape, 1, "s"), tile));
+      VecExpr value = v.expr;
+      const bool arg = reduce.monoid == Monoid::argmax || reduce.monoid == Monoid::argmin;
+      if (arg && s == 1) value = integer(0);
+      if (reduce.monoid == Monoid::welford && s > 0) value = number(s == 1 ? 0 : 1);
+      if (reduce.monoid == Monoid::logsumexp && s == 1) value = number(1);
+      builder_.vector({states.back()}, {std::move(value)});
+    }
+    used(reduce.value, n);
+    return finish_reduce(n, states, tile, slots);
+  }
+  if (positions.size() > 1 && program::states_of(reduce.monoid) > 1)
+    fail(Fault::program, "a tile reduces {} along one axis only", program::monoid_name(reduce.monoid));
+  const bool pred = reduce.value.type == Reg::pred;
+  if (!v.covered) {
+    v.expr = builder_.use(materialize(n, std::move(v.expr), tile, true));
+    if (pred) v.expr = apply(VecOp::ne, {std::move(v.expr), number(0)});
+  }
+  // The innermost axis first; what is left of sums and the like reduces again.
+  for (size_t i = positions.size(); i-- > 0;) {
+    std::vector<int64_t> left = shape_of(n, tile, false);
+    for (size_t j = i; j < positions.size(); ++j) left[positions[j]] = 1;
+    states.clear();
+    for (const Format f : formats) states.push_back(access_.boxed(builder_.buffer(f, left, 1, "s"), tile));
+    builder_.reduce(reduce.monoid, reduce.trap, states, {}, std::move(v.expr), positions[i]);
+    v.expr = builder_.use(states[0]);
+    if (pred) v.expr = apply(VecOp::ne, {std::move(v.expr), number(0)});
+  }
+  used(reduce.value, n);
+  finish_reduce(n, states, tile, slots);
+}
+
+void ElementProgram::finish_reduce(size_t n, const std::vector<BufRef>& states, const Tile& tile, int32_t slots) {
+  for (size_t r = 0; r < node_of(n).results.size(); ++r) {
+    const graph::Id value = node_of(n).results[r];
+    const HostType type = context_.graph.values[value].type;
+    const bool stores = stored(value);
+    if (!stores && made_.at(value).uses == 0) continue;
+    const Format have = builder_.buffer_of(states[r].buffer).format;
+    const Format want =
+        stores ? context_.plan.homes[axes_.nodes[n].results[r].value].geometry.format : resident_format(type);
+    if (have == want && type != HostType::u8) {
+      held_[value] = {states[r], false};
+      if (stores) pending_.push_back({n, r, states[r], tile});
+      continue;
+    }
+    finish_value(n, r, value_in(states[r], type), shape_of(n, tile, true), tile, slots);
+  }
+}
+
+}  // namespace spyre::lower
