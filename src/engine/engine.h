@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,7 +51,7 @@ class Executor {
   void run(runtime::Stream& stream, std::span<const int64_t> symbols, std::span<const TensorArg> inputs,
            std::span<const TensorArg> outputs, std::span<const double> params);
 
-  /// What the last instance that run() used looks like, as text for people and tools.
+  /// What an instance looks like, as text for people and tools.
   struct Description {
     std::string plan, program;  ///< plan::print, program::print
     timing::Timeline timeline;
@@ -68,7 +69,8 @@ class Executor {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The executor of a graph, one per content hash in this process.
+/// The executor of a graph, one per content hash in this process. Names and source lines are not part of a graph's
+/// content: messages show those of the graph that came first.
 std::shared_ptr<Executor> executor(graph::Graph graph);
 /// The executor with this hash if the process has it, else null.
 std::shared_ptr<Executor> find_executor(std::string_view hash);
@@ -84,6 +86,12 @@ struct Statistics {
 };
 Statistics statistics();
 void reset_statistics();
+
+/// Gives device memory back that only serves speed: repacked copies of tensors. They are made again when needed.
+void release_memory();
+
+/// Where warnings go: a corrupt file or an unusable directory of the disk cache. Null: to stderr.
+void set_warning_hook(std::function<void(const std::string&)> hook);
 
 /// Hash of everything beside graph and arguments that decides about the programs made: compiler version, description,
 /// options. Constant in a process.

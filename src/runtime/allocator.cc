@@ -53,6 +53,7 @@ struct ByStreamAndSize {
 using FreeBlocks = std::set<Block*, ByStreamAndSize>;
 
 std::atomic<uint64_t> next_serial{1};
+std::atomic<bool (*)(Device&)> reclaim_hook{nullptr};
 
 }  // namespace
 
@@ -285,7 +286,7 @@ Block* Allocator::take(int64_t bytes, Stream& stream) {
     m.release_segments();
     block = m.try_take(size, stream);
   }
-  if (!block) {
+  for (bool again = true; !block && again;) {
     // The lock is free while waiting: the work waited for may release memory.
     ++m.statistics.num_sync_all_streams;
     const auto streams = m.streams_of_cache();
@@ -295,6 +296,13 @@ Block* Allocator::take(int64_t bytes, Stream& stream) {
     m.collect_pending();
     block = m.try_take(size, stream);
     if (!block && m.release_segments()) block = m.try_take(size, stream);
+    bool (*const reclaim)(Device&) = reclaim_hook.load(std::memory_order_acquire);
+    again = false;
+    if (!block && reclaim) {
+      lock.unlock();
+      again = reclaim(m.device);
+      lock.lock();
+    }
   }
   if (!block) {
     ++m.statistics.num_ooms;
@@ -412,6 +420,8 @@ void Allocator::empty_cache() {
   m.collect_pending();
   m.release_segments();
 }
+
+void Allocator::set_reclaim(bool (*reclaim)(Device&)) { reclaim_hook.store(reclaim, std::memory_order_release); }
 
 MemoryInfo Allocator::info() const {
   std::lock_guard lock(impl_->mutex);

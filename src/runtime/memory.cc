@@ -58,6 +58,11 @@ void Allocation::note_use(Stream& stream) {
     place_.uses.push_back(&stream);
 }
 
+void Allocation::attach(std::shared_ptr<void> companion) {
+  std::lock_guard lock(mutex_);
+  companions_.push_back(std::move(companion));
+}
+
 Allocation::Place Allocation::exchange(Place place) {
   std::lock_guard lock(mutex_);
   std::swap(place_, place);

@@ -84,6 +84,9 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
   /// note_use and state in one.
   State use(Stream& stream);
 
+  /// Keeps `companion` until this allocation is destroyed: for what was derived from its contents.
+  void attach(std::shared_ptr<void> companion);
+
   /// For a DataPtr: a context that holds one reference, and the deleter that drops it. `from_context` is the fast way
   /// from a DataPtr whose deleter is release_context.
   void* retain_context();
@@ -115,6 +118,7 @@ class Allocation : public std::enable_shared_from_this<Allocation> {
   mutable std::mutex mutex_;  // all below
   Place place_;
   std::shared_ptr<Allocation> self_;
+  std::vector<std::shared_ptr<void>> companions_;
 };
 using AllocationPtr = std::shared_ptr<Allocation>;
 
@@ -178,6 +182,9 @@ class Allocator {
   /// Gives cached memory back to the card, after its streams have passed it.
   void empty_cache();
   MemoryInfo info() const;
+  /// What frees device memory that only serves speed (copies of weights): called, without a lock held, when a request
+  /// can't be served otherwise. Returns whether it freed anything. One for the process; null: nothing.
+  static void set_reclaim(bool (*reclaim)(Device&));
   /// A table for people: sizes in use, reserved, free, largest free block.
   std::string summary() const;
 
