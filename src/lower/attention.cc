@@ -1,0 +1,332 @@
+// The attention form: per tile of rows, a loop over blocks of keys that keeps the maximum, the sum and the weighted
+// values so far. Scores are in LX only.
+#include "plan/attention.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "lower/axis_formal.h"
+
+namespace spyre::lower {
+namespace {
+
+using base::Format;
+using program::Monoid;
+using program::VecExpr;
+using program::VecOp;
+using Shape = plan::AttentionShape;
+
+VecExpr less_infinity() { return number(-std::numeric_limits<double>::infinity()); }
+
+class StreamingAttention {
+ public:
+  StreamingAttention(const Context& context, const plan::KernelPlan& kernel)
+      : context_(context),
+        kernel_(kernel),
+        node_(context.graph.nodes[static_cast<size_t>(kernel.nodes[0])]),
+        attention_(std::get<graph::Attention>(node_.kind)),
+        shape_(plan::attention_shape({context.graph, context.plan, context.description}, kernel.nodes[0])),
+        range_(Shape::axis_count, none),
+        core_(Shape::axis_count, none),
+        grid_(Shape::axis_count, none),
+        builder_("attention", cores_of(kernel)) {
+    if (kernel.grid.size() != std::size(Shape::divided) || kernel.tile.size() != 2)
+      fail(Fault::program, "{}: an attention kernel has 4 numbers of its grid and 2 of its tile", node_.loc.op);
+    rows_ = kernel.tile[0];
+    keys_ = kernel.tile[1];
+    single_ = keys_ >= size(Shape::key);
+  }
+
+  Emitted run() {
+    std::vector<int32_t> grid;
+    builder_.loc(node_.loc);
+    for (size_t i = 0; i < kernel_.grid.size(); ++i) {
+      if (kernel_.grid[i] <= 1) continue;
+      grid_[static_cast<size_t>(Shape::divided[i])] = static_cast<Id>(grid.size());
+      grid.push_back(kernel_.grid[i]);
+    }
+    declare();
+    builder_.nest(grid);
+    for (size_t i = 0; i < kernel_.grid.size(); ++i) {
+      const auto a = static_cast<size_t>(Shape::divided[i]);
+      if (grid_[a] == none) continue;
+      core_[a] = builder_.core(Bounds::of(0, shape_.sizes[a]),
+                               plan::attention_chunk(shape_, Shape::divided[i], kernel_.grid[i]), grid_[a]);
+    }
+    loops(0);
+    emitted_.kernel = builder_.finish();
+    emitted_.locs = builder_.locs();
+    return std::move(emitted_);
+  }
+
+ private:
+  struct Operand {
+    AxisFormal memory;
+    Format format = Format::dl16;
+    bool turned = false;
+    Id share = none;
+  };
+
+  static int32_t cores_of(const plan::KernelPlan& kernel) {
+    int32_t cores = 1;
+    for (const int32_t p : kernel.grid) cores *= p;
+    return cores;
+  }
+  int64_t size(int axis) const { return shape_.sizes[static_cast<size_t>(axis)]; }
+  int64_t tile(int axis) const { return axis == shape_.row ? rows_ : axis == Shape::key ? keys_ : size(axis); }
+  const layout::Geometry& geometry(const plan::AxisRef& ref) const {
+    return context_.plan.homes[static_cast<size_t>(ref.value)].geometry;
+  }
+  bool causal_rows() const { return attention_.causal && shape_.row == Shape::query; }
+
+  AxisFormal formal(program::Direction direction, const plan::AxisRef& ref, int outer, int inner,
+                    std::string_view name) {
+    std::vector<int> all;
+    for (int a = 0; a < Shape::one; ++a) all.push_back(a);
+    const int dims[] = {outer, inner};
+    Emitted::Actual actual;
+    actual.value = ref.value;
+    return add_formal(builder_, emitted_, direction, ref, shape_.sizes, all, dims, geometry(ref), actual, name);
+  }
+
+  /// A matrix [outer, inner], loaded as memory runs.
+  Operand operand(const plan::AxisRef& ref, int outer, int inner, std::string_view name) {
+    Operand o;
+    const auto reach = [&](int a) {
+      const int64_t stride = ref.strides[static_cast<size_t>(a)];
+      return stride == 0 ? INT64_MAX : stride;
+    };
+    o.turned = reach(outer) < reach(inner);
+    o.memory = o.turned ? formal(program::Direction::in, ref, inner, outer, name)
+                        : formal(program::Direction::in, ref, outer, inner, name);
+    o.format = geometry(ref).format;
+    return o;
+  }
+
+  void declare() {
+    q_ = operand(shape_.q, shape_.row, Shape::depth, "q");
+    k_ = operand(shape_.k, Shape::key, Shape::depth, "k");
+    v_ = operand(shape_.v, Shape::key, Shape::value, "v");
+    if (shape_.mask) {
+      const auto moves = [&](int a) { return shape_.mask->strides[static_cast<size_t>(a)] != 0; };
+      mask_.memory = formal(program::Direction::in, *shape_.mask, moves(shape_.row) ? shape_.row : Shape::one,
+                            moves(Shape::key) ? Shape::key : Shape::one, "mask");
+      mask_.format = geometry(*shape_.mask).format;
+    }
+    // Cores that read the same keys at the same time: their loops run alike unless what is masked is left out.
+    const bool key_loop_differs = causal_rows() && !single_;
+    for (const int a : {Shape::group, Shape::query}) {
+      const auto at = static_cast<size_t>(a);
+      if (grid_[at] == none || key_loop_differs) continue;
+      if (k_.share == none || kernel_.grid[2] < kernel_.grid[3]) k_.share = v_.share = grid_[at];
+    }
+    uniform_ = k_.share != none;
+    out_ = formal(program::Direction::out, shape_.out, shape_.row, Shape::value, "y");
+    out_ordered_ = must_be_ordered(shape_.out, {Shape::batch, Shape::kv_head, Shape::group, Shape::query, Shape::value});
+    if (shape_.logsumexp) {
+      logsumexp_ = formal(program::Direction::out, *shape_.logsumexp, Shape::one, shape_.row, "lse");
+      logsumexp_ordered_ =
+          must_be_ordered(*shape_.logsumexp, {Shape::batch, Shape::kv_head, Shape::group, Shape::query});
+    }
+    if (attention_.scale.leaf == graph::Expr::Leaf::param) {
+      constexpr double infinity = std::numeric_limits<double>::infinity();
+      scale_ = builder_.add_scalar("scale", true, -infinity, infinity);
+      emitted_.scalars.push_back(attention_.scale.id);
+    }
+  }
+
+  bool must_be_ordered(const plan::AxisRef& ref, std::initializer_list<int> walked) const {
+    const plan::StoreShape store =
+        plan::store_shape(ref, shape_.sizes, std::span(walked.begin(), walked.size()), geometry(ref));
+    if (!store.known) return true;
+    if (store.axis < 0) return false;
+    const int64_t together = store.axis == shape_.row ? rows_ : store.axis == Shape::value ? size(Shape::value) : 1;
+    return together < size(store.axis) && (store.phase != 0 || together % store.block != 0);
+  }
+
+  void loops(size_t i) {
+    if (i == std::size(Shape::divided)) return tile_of_rows();
+    // Rows innermost: the others change which keys are read.
+    int order[std::size(Shape::divided)], n = 0;
+    for (const int a : Shape::divided)
+      if (a != shape_.row) order[n++] = a;
+    order[n] = shape_.row;
+    const int axis = order[i];
+    const auto at = static_cast<size_t>(axis);
+    std::vector<Id> ids;
+    const Id core = core_[at];
+    const int64_t parts = grid_[at] == none ? 1 : kernel_.grid[static_cast<size_t>(axis)];
+    loop_over(builder_, core == none ? Bounds::of(0, size(axis)) : Bounds::within(core),
+              plan::attention_chunk(shape_, axis, parts), axis == shape_.row ? rows_ : 1, uniform_ && core != none,
+              context_.description.max_trips, ids, [&](Id r) {
+                range_[at] = r;
+                loops(i + 1);
+                range_[at] = none;
+              });
+  }
+
+  Id f32(std::vector<int64_t> shape, std::string_view name) {
+    return builder_.buffer(Format::f32, std::move(shape), kernel_.slots, name);
+  }
+  VecExpr use(Id buffer) const { return builder_.use(builder_.ref(buffer)); }
+  void set(Id buffer, VecExpr value) { builder_.vector({builder_.ref(buffer)}, {std::move(value)}); }
+
+  Id load(const Operand& o, std::string_view name) {
+    const Id buffer =
+        builder_.buffer(o.format, {tile(o.memory.tile[0]), tile(o.memory.tile[1])}, kernel_.slots, name);
+    builder_.load(builder_.ref(buffer), o.memory.formal, o.memory.entries(range_, shape_.sizes), 0, o.share);
+    return buffer;
+  }
+  BufRef matrix(Id buffer, bool transposed) const {
+    BufRef r = builder_.ref(buffer);
+    r.transposed = transposed;
+    return r;
+  }
+
+  void tile_of_rows() {
+    const int64_t lanes = size(Shape::value);
+    q_tile_ = load(q_, "qt");
+    if (size(Shape::key) == 0) return nothing();
+    max_ = f32({rows_, 1}, "m");
+    sum_ = f32({rows_, 1}, "l");
+    acc_ = f32({rows_, lanes}, "acc");
+    if (single_) {
+      block(none);
+    } else {
+      set(max_, less_infinity());
+      set(sum_, number(0));
+      set(acc_, number(0));
+      IntExpr end = constant(size(Shape::key));
+      if (causal_rows()) end = min(end, start(range_[Shape::query]) + constant(rows_));
+      if (attention_.causal && !causal_rows()) end = constant(std::min<int64_t>(1, size(Shape::key)));
+      std::vector<Id> ids;
+      loop_over(builder_, Bounds::of(constant(0), std::move(end)), size(Shape::key), keys_, false,
+                context_.description.max_trips, ids, [&](Id c) {
+                  range_[Shape::key] = c;
+                  block(c);
+                  range_[Shape::key] = none;
+                });
+    }
+    const Id o = builder_.buffer(geometry(shape_.out).format, {rows_, lanes}, kernel_.slots, "o");
+    VecExpr nothing = apply(VecOp::eq, {use(sum_), number(0)});
+    set(o, apply(VecOp::select, {nothing, number(0), apply(VecOp::div, {use(acc_), use(sum_)})}));
+    builder_.store(out_.formal, out_.entries(range_, shape_.sizes), builder_.ref(o), out_ordered_);
+    if (!shape_.logsumexp) return;
+    const Id lse = f32({rows_, 1}, "lse");
+    set(lse, apply(VecOp::select, {nothing, less_infinity(),
+                                   apply(VecOp::add, {use(max_), apply(VecOp::log, {use(sum_)})})}));
+    store_logsumexp(lse);
+  }
+
+  /// As a row: lanes in memory are rows here.
+  void store_logsumexp(Id column) {
+    const Id row = f32({1, rows_}, "lse_row");
+    builder_.step(program::Move{builder_.ref(row), matrix(column, true)});
+    builder_.store(logsumexp_.formal, logsumexp_.entries(range_, shape_.sizes), builder_.ref(row), logsumexp_ordered_);
+  }
+
+  /// Without keys.
+  void nothing() {
+    const Id o = builder_.buffer(geometry(shape_.out).format, {rows_, size(Shape::value)}, kernel_.slots, "o");
+    set(o, number(0));
+    builder_.store(out_.formal, out_.entries(range_, shape_.sizes), builder_.ref(o), out_ordered_);
+    if (!shape_.logsumexp) return;
+    const Id lse = f32({rows_, 1}, "lse");
+    set(lse, less_infinity());
+    store_logsumexp(lse);
+  }
+
+  VecExpr scaled(Id score) const {
+    const VecExpr scale = scale_ != none ? builder_.use_scalar(scale_) : number(attention_.scale.number);
+    return apply(VecOp::mul, {use(score), scale});
+  }
+
+  /// Scores behind masks, or nothing when there are none.
+  std::optional<VecExpr> masked(Id score, Id block) {
+    VecExpr e = scaled(score);
+    std::optional<VecExpr> keep;
+    const auto also = [&](VecExpr x) {
+      keep = keep ? apply(VecOp::logical_and, {std::move(*keep), std::move(x)}) : std::move(x);
+    };
+    if (attention_.causal) {  // key <= query
+      VecExpr query = causal_rows() ? iota(0) : integer(0);
+      IntExpr first = constant(0);
+      if (block != none) first = start(block);
+      if (causal_rows()) first = std::move(first) - start(range_[Shape::query]);
+      VecExpr key = first.is_constant(0) ? iota(1) : apply(VecOp::add, {iota(1), integer_of(std::move(first))});
+      also(apply(VecOp::le, {std::move(key), std::move(query)}));
+    }
+    if (block != none && size(Shape::key) % keys_ != 0)
+      also(apply(VecOp::lt, {iota(1), integer_of(lower::size(block))}));
+    if (shape_.mask) {
+      const Id mask = load(mask_, "mk");
+      if (shape_.keep_mask)
+        also(apply(VecOp::ne, {use(mask), number(0)}));
+      else
+        e = apply(VecOp::add, {std::move(e), use(mask)});
+    }
+    if (keep) return apply(VecOp::select, {std::move(*keep), std::move(e), less_infinity()});
+    if (shape_.mask) return e;
+    return std::nullopt;
+  }
+
+  /// Adds the keys of one block (none: all there are, the only one).
+  void block(Id c) {
+    const Id k_tile = load(k_, "kt"), v_tile = load(v_, "vt");
+    const Id s = f32({rows_, keys_}, "s");
+    builder_.matmul(shape_.on_pt, builder_.ref(s), matrix(q_tile_, q_.turned), matrix(k_tile, !k_.turned), {}, false);
+    VecExpr score = scaled(s);
+    if (auto with_masks = masked(s, c)) {
+      set(s, std::move(*with_masks));
+      score = use(s);
+    }
+    const bool first = c == none;
+    const Id best = first ? max_ : f32({rows_, 1}, "mn");
+    builder_.reduce(Monoid::max, false, {builder_.ref(best)},
+                    first ? std::vector<VecExpr>{} : std::vector<VecExpr>{use(max_)}, score, 1);
+    // Of a row without any key so far the maximum is -inf: then 0 stands for it, and all its weights are 0.
+    VecExpr from = apply(VecOp::select, {apply(VecOp::eq, {use(best), less_infinity()}), number(0), use(best)});
+    const Id base = f32({rows_, 1}, "mz");
+    Id factor = none;
+    if (first) {
+      set(base, std::move(from));
+    } else {
+      factor = f32({rows_, 1}, "al");
+      builder_.vector({builder_.ref(base), builder_.ref(factor), builder_.ref(max_)},
+                      {from, apply(VecOp::exp, {apply(VecOp::sub, {use(max_), from})}), use(best)});
+    }
+    const Id p = builder_.buffer(shape_.format, {rows_, keys_}, kernel_.slots, "p");
+    set(p, apply(VecOp::exp, {apply(VecOp::sub, {std::move(score), use(base)})}));
+    std::vector<VecExpr> sum_so_far;
+    if (!first) sum_so_far.push_back(apply(VecOp::mul, {use(sum_), use(factor)}));
+    builder_.reduce(Monoid::sum, false, {builder_.ref(sum_)}, std::move(sum_so_far), use(p), 1);
+    if (!first) set(acc_, apply(VecOp::mul, {use(acc_), use(factor)}));
+    builder_.matmul(shape_.on_pt, builder_.ref(acc_), matrix(p, false), matrix(v_tile, v_.turned), {}, !first);
+  }
+
+  const Context& context_;
+  const plan::KernelPlan& kernel_;
+  const graph::Node& node_;
+  const graph::Attention& attention_;
+  const Shape shape_;
+  int64_t rows_ = 1, keys_ = 1;
+  bool single_ = false, uniform_ = false, out_ordered_ = false, logsumexp_ordered_ = false;
+  std::vector<Id> range_, core_, grid_;  ///< per axis
+  KernelBuilder builder_;
+  Emitted emitted_;
+  Operand q_, k_, v_, mask_;
+  AxisFormal out_, logsumexp_;
+  Id scale_ = none, q_tile_ = none, max_ = none, sum_ = none, acc_ = none;
+};
+
+}  // namespace
+
+std::vector<Emitted> emit_attention(const Context& context, const plan::KernelPlan& kernel) {
+  std::vector<Emitted> out;
+  out.push_back(StreamingAttention(context, kernel).run());
+  return out;
+}
+
+}  // namespace spyre::lower

@@ -1,0 +1,276 @@
+// The matmul form: loops over tiles of rows and lanes, in them loops over the terms into an accumulator tile, behind
+// them the Maps on that tile.
+#include "plan/matmul.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "lower/axis_formal.h"
+#include "lower/element_program.h"
+
+namespace spyre::lower {
+namespace {
+
+using base::Format;
+using plan::MatmulShape;
+
+class Matmul {
+ public:
+  Matmul(const Context& context, const plan::KernelPlan& kernel)
+      : context_(context),
+        kernel_(kernel),
+        shape_(plan::matmul_shape({context.graph, context.plan, context.description}, kernel.nodes)),
+        node_(context.graph.nodes[static_cast<size_t>(kernel.nodes[0])]),
+        order_(plan::matmul_order(shape_, kernel)),
+        range_(shape_.axes.sizes.size(), none),
+        core_(shape_.axes.sizes.size(), none),
+        grid_(shape_.axes.sizes.size(), none) {
+    if (kernel.grid.size() != shape_.parallel.size() + 1 || kernel.tile.size() != 3)
+      fail(Fault::program, "{}: a matmul over {} parallel axes has a grid of {} and a tile of {} numbers", node_.loc.op,
+           shape_.parallel.size(), kernel.grid.size(), kernel.tile.size());
+    if (kernel.grid.back() > 1 && shape_.sum != Format::f32)
+      fail(Fault::program, "{}: integer sums are not divided between cores", node_.loc.op);
+    if (shape_.trap && kernel.tile[0] != 1) fail(Fault::program, "{}: int64 sums are made row by row", node_.loc.op);
+    for (const int a : shape_.terms) terms_.push_back(a);
+    if (length(shape_.depth) > tile(shape_.depth)) terms_.push_back(shape_.depth);
+  }
+
+  Emitted run() {
+    std::vector<int32_t> grid;
+    std::vector<std::pair<int, int64_t>> divided;  // axis and chunk
+    int32_t cores = 1;
+    for (size_t i = 0; i < kernel_.grid.size(); ++i) {
+      const int a = i < shape_.parallel.size() ? shape_.parallel[i] : shape_.depth;
+      if (kernel_.grid[i] <= 1) continue;
+      grid_[static_cast<size_t>(a)] = static_cast<Id>(grid.size());
+      divided.emplace_back(a, plan::matmul_chunk(shape_, a, kernel_.grid[i]));
+      grid.push_back(kernel_.grid[i]);
+      cores *= kernel_.grid[i];
+    }
+    KernelBuilder builder("matmul", cores);
+    builder_ = &builder;
+    ElementProgram elements(builder, lowered_context(), shape_.axes, emitted_);
+    elements_ = &elements;
+    builder.loc(node_.loc);
+    declare();
+    builder.nest(grid);
+    for (const auto& [axis, chunk] : divided)
+      core_[static_cast<size_t>(axis)] =
+          builder.core(Bounds::of(0, size(axis)), chunk, grid_[static_cast<size_t>(axis)]);
+    if (core_[static_cast<size_t>(shape_.depth)] != none) range_[static_cast<size_t>(shape_.depth)] = core_depth();
+    tiles(0);
+    emitted_.kernel = builder.finish();
+    emitted_.locs = builder.locs();
+    return std::move(emitted_);
+  }
+
+ private:
+  struct Side {
+    AxisFormal memory;
+    MatmulShape::Tile tile;
+    Format format = Format::dl16;
+    Id share = none;
+    size_t level = 0;  ///< inside that many loops
+    Id buffer = none;  ///< in the format it is multiplied in
+  };
+
+  const Context& lowered_context() const { return context_; }
+  int64_t size(int axis) const { return shape_.axes.sizes[static_cast<size_t>(axis)]; }
+  int64_t tile(int axis) const {
+    return axis == shape_.row ? kernel_.tile[0] : axis == shape_.lane ? kernel_.tile[1]
+                                              : axis == shape_.depth  ? kernel_.tile[2]
+                                                                      : 1;
+  }
+  /// Elements of one core.
+  int64_t length(int axis) const {
+    const auto at = std::find(shape_.parallel.begin(), shape_.parallel.end(), axis) - shape_.parallel.begin();
+    return plan::matmul_chunk(shape_, axis, axis == shape_.depth ? kernel_.grid.back() : kernel_.grid[at]);
+  }
+  Id core_depth() const { return core_[static_cast<size_t>(shape_.depth)]; }
+  bool split() const { return grid_[static_cast<size_t>(shape_.depth)] != none; }
+  const plan::Home& home(graph::Id value) const { return context_.plan.homes[static_cast<size_t>(value)]; }
+
+  void declare() {
+    std::vector<int> all(shape_.axes.sizes.size());
+    for (size_t a = 0; a < all.size(); ++a) all[a] = static_cast<int>(a);
+    uniform_ = split();
+    for (int side = 0; side < 2 && !shape_.empty; ++side) {
+      Side& s = sides_[side];
+      s.tile = shape_.tile_of(side);
+      const plan::AxisRef& ref = shape_.operand(side);
+      const bool copy = shape_.read_of(side) == 1 && shape_.repack != none;
+      const layout::Geometry& geometry = copy ? context_.plan.repacks[static_cast<size_t>(shape_.repack)].geometry
+                                              : home(ref.value).geometry;
+      Emitted::Actual actual;
+      (copy ? actual.repack : actual.value) = copy ? shape_.repack : ref.value;
+      const int dims[] = {s.tile.outer, s.tile.inner};
+      s.memory = add_formal(*builder_, emitted_, program::Direction::in, ref, shape_.axes.sizes, all, dims, geometry,
+                            actual, side == 0 ? "x" : "w");
+      s.format = geometry.format;
+      for (const int a : shape_.parallel) {
+        const auto at = static_cast<size_t>(a);
+        const bool depends = ref.strides[at] != 0 || a == s.tile.outer || a == s.tile.inner;
+        if (depends || grid_[at] == none) continue;
+        const auto parts = [&](Id g) { return static_cast<int64_t>(grid_size(g)); };
+        if (s.share == none || parts(grid_[at]) > parts(s.share)) s.share = grid_[at];
+      }
+      uniform_ = uniform_ || s.share != none;
+      for (size_t i = 0; i < order_.size() + terms_.size(); ++i) {
+        const int a = i < order_.size() ? order_[i] : terms_[i - order_.size()];
+        if (ref.strides[static_cast<size_t>(a)] != 0 || a == s.tile.outer || a == s.tile.inner) s.level = i + 1;
+      }
+    }
+    const graph::Id result = node_.results[0];
+    const plan::Home::Kind kind = home(result).kind;
+    stored_ = kind == plan::Home::Kind::output || kind == plan::Home::Kind::temp || kind == plan::Home::Kind::replaces;
+    if (stored_) {
+      const plan::AxisRef& ref = shape_.axes.nodes[0].results[0];
+      const layout::Geometry& geometry = home(ref.value).geometry;
+      const int dims[] = {shape_.row, shape_.lane};
+      Emitted::Actual actual;
+      actual.value = ref.value;
+      result_ = add_formal(*builder_, emitted_, program::Direction::out, ref, shape_.axes.sizes, shape_.parallel, dims,
+                           geometry, actual, "y");
+      result_format_ = geometry.format;
+      ordered_ = must_be_ordered(ref, geometry);
+    }
+    if (kernel_.nodes.size() > 1) elements_->declare(1);
+  }
+
+  int32_t grid_size(Id grid) const {
+    for (size_t i = 0; i < kernel_.grid.size(); ++i) {
+      const int a = i < shape_.parallel.size() ? shape_.parallel[i] : shape_.depth;
+      if (grid_[static_cast<size_t>(a)] == grid) return kernel_.grid[i];
+    }
+    return 1;
+  }
+
+  /// Whether tiles of one core may share sticks.
+  bool must_be_ordered(const plan::AxisRef& ref, const layout::Geometry& geometry) const {
+    const plan::StoreShape store = plan::store_shape(ref, shape_.axes.sizes, shape_.parallel, geometry);
+    if (!store.known) return true;
+    if (store.axis < 0 || tile(store.axis) >= size(store.axis)) return false;
+    return store.phase != 0 || tile(store.axis) % store.block != 0;
+  }
+
+  void tiles(size_t i) {
+    load_at(i);
+    if (i == order_.size()) return one_tile();
+    loop(order_[i], [&] { tiles(i + 1); });
+  }
+
+  void loop(int axis, const std::function<void()>& body) {
+    const auto at = static_cast<size_t>(axis);
+    const Id core = core_[at];
+    const Id before = range_[at];
+    std::vector<Id> ids;
+    loop_over(
+        *builder_, core == none ? Bounds::of(0, size(axis)) : Bounds::within(core), length(axis), tile(axis),
+        uniform_ && core != none, context_.description.max_trips, loops_of_(axis, ids), [&](Id r) {
+          range_[at] = r;
+          body();
+        });
+    range_[at] = before;
+  }
+  /// Loops over terms are those in whose first trips the accumulator is overwritten.
+  std::vector<Id>& loops_of_(int axis, std::vector<Id>& own) {
+    const bool term = axis == shape_.depth || std::find(shape_.terms.begin(), shape_.terms.end(), axis) != shape_.terms.end();
+    return term ? init_ : own;
+  }
+
+  void load_at(size_t level) {
+    for (Side& s : sides_) {
+      if (shape_.empty || s.level != level) continue;
+      const std::vector<int64_t> dims{tile(s.tile.outer), tile(s.tile.inner)};
+      const Id loaded = builder_->buffer(s.format, dims, kernel_.slots, &s == &sides_[0] ? "a" : "t");
+      builder_->load(builder_->ref(loaded), s.memory.formal, s.memory.entries(range_, shape_.axes.sizes), 0, s.share);
+      s.buffer = loaded;
+      if (s.format == shape_.compute || shape_.trap) continue;
+      s.buffer = builder_->buffer(shape_.compute, dims, kernel_.slots, "c");
+      builder_->vector({builder_->ref(s.buffer)}, {builder_->use(builder_->ref(loaded))});
+    }
+  }
+
+  void one_tile() {
+    KernelBuilder& b = *builder_;
+    builder_->loc(node_.loc);
+    const std::vector<int64_t> dims{kernel_.tile[0], kernel_.tile[1]};
+    acc_ = b.buffer(shape_.sum, dims, kernel_.slots, "acc");
+    if (shape_.empty || shape_.trap)
+      b.vector({b.ref(acc_)}, {shape_.sum == Format::f32 ? number(0) : integer(0)});
+    init_.clear();
+    if (!shape_.empty) add_terms(0);
+    if (!split()) return finish_tile();
+    const Id g = grid_[static_cast<size_t>(shape_.depth)];
+    b.step(program::PartialSum{b.ref(acc_), g, false});
+    b.when({{program::Compare::Op::eq, coordinate(g), constant(0)}}, [&] { finish_tile(); });
+  }
+
+  void add_terms(size_t i) {
+    if (i > 0) load_at(order_.size() + i);
+    if (i < terms_.size()) return loop(terms_[i], [&] { add_terms(i + 1); });
+    KernelBuilder& b = *builder_;
+    const auto operand = [&](const Side& s) {
+      BufRef r = b.ref(s.buffer);
+      r.transposed = s.tile.turned;
+      return r;
+    };
+    if (shape_.trap) {  // [depth, 1] x [depth, lanes], summed over the first dimension
+      program::VecExpr product = apply(
+          program::VecOp::mul, {b.use(b.ref(sides_[0].buffer)), b.use(b.ref(sides_[1].buffer))}, true);
+      b.reduce(program::Monoid::sum, true, {b.ref(acc_)}, {b.use(b.ref(acc_))}, std::move(product), 0);
+      return;
+    }
+    b.matmul(shape_.on_pt, b.ref(acc_), operand(sides_[0]), operand(sides_[1]), init_, !init_.empty());
+  }
+
+  void finish_tile() {
+    KernelBuilder& b = *builder_;
+    const std::vector<int64_t> dims{kernel_.tile[0], kernel_.tile[1]};
+    if (stored_) {
+      Id from = acc_;
+      if (result_format_ != shape_.sum) {
+        from = b.buffer(result_format_, dims, kernel_.slots, "o");
+        b.vector({b.ref(from)}, {b.use(b.ref(acc_))});
+      }
+      b.store(result_.formal, result_.entries(range_, shape_.axes.sizes), b.ref(from), ordered_);
+    }
+    if (kernel_.nodes.size() == 1) return;
+    elements_->provide(node_.results[0], b.ref(acc_));
+    Tile t;
+    t.axes = {shape_.row, shape_.lane};
+    t.range = range_;
+    for (const int a : shape_.terms) t.range[static_cast<size_t>(a)] = none;
+    t.range[static_cast<size_t>(shape_.depth)] = none;
+    t.shape = dims;
+    elements_->emit(1, kernel_.nodes.size(), t, kernel_.slots);
+  }
+
+  const Context& context_;
+  const plan::KernelPlan& kernel_;
+  const MatmulShape shape_;
+  const graph::Node& node_;
+  const std::vector<int> order_;
+  std::vector<int> terms_;  ///< axes of loops over terms
+  std::vector<Id> range_, core_, grid_;  ///< per axis
+  Emitted emitted_;
+  KernelBuilder* builder_ = nullptr;
+  ElementProgram* elements_ = nullptr;
+  Side sides_[2];
+  AxisFormal result_;
+  Format result_format_ = Format::dl16;
+  bool stored_ = false, ordered_ = false, uniform_ = false;
+  Id acc_ = none;
+  std::vector<Id> init_;
+};
+
+}  // namespace
+
+std::vector<Emitted> emit_matmul(const Context& context, const plan::KernelPlan& kernel) {
+  std::vector<Emitted> out;
+  out.push_back(Matmul(context, kernel).run());
+  return out;
+}
+
+}  // namespace spyre::lower

@@ -1,0 +1,35 @@
+// The attention form: streaming attention, a block of keys after the other, the state of each row in LX.
+//
+// KernelPlan::grid: parts of batch, kv heads, queries' heads of one kv head, queries. KernelPlan::tile: rows, keys.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "plan/forms.h"
+#include "plan/matmul.h"
+
+namespace spyre::plan {
+
+/// An Attention over axes of its own: heads are kv head x the heads that share it.
+struct AttentionShape {
+  enum Axis { batch, kv_head, group, query, key, depth, value, one, axis_count };
+  std::vector<int64_t> sizes;  ///< per axis; `one` has size 1
+  AxisRef q, k, v, out;        ///< strides per axis, 0 along axes of size 1
+  std::optional<AxisRef> mask, logsumexp;
+  bool keep_mask = false;  ///< of bools: true = keep
+  bool on_pt = true;
+  base::Format format = base::Format::dl16;  ///< of q, k, v
+  int row = query;  ///< rows of a tile: queries, or, of a single query, the heads that share its keys
+  std::vector<int64_t> align = std::vector<int64_t>(axis_count, 1);  ///< as MatmulShape::align
+
+  static constexpr int divided[] = {batch, kv_head, group, query};  ///< the axes of the grid
+};
+
+/// Throws Error(unimplemented) naming what the form can't do.
+AttentionShape attention_shape(const Context& context, graph::Id node);
+
+/// Elements of one part when an axis is divided in `parts`.
+int64_t attention_chunk(const AttentionShape& shape, int axis, int64_t parts);
+
+}  // namespace spyre::plan

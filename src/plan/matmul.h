@@ -1,0 +1,69 @@
+// The matmul form: a Contract and the Maps behind it, on the accumulator tile.
+//
+// KernelPlan::grid: parts of each axis of MatmulShape::parallel, then parts of the depth axis (sums over these are added
+// by psum). KernelPlan::tile: rows, lanes, depth.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/axes.h"
+#include "plan/forms.h"
+
+namespace spyre::plan {
+
+/// A Contract brought to rows x depth times depth x lanes: the axes of its tiles, and which operand stands where.
+struct MatmulShape {
+  Axes axes;                  ///< the common axes; those of `row`, `lane` and `depth` that there are none of stand at the
+                              ///< end, with size 1
+  std::vector<int> parallel;  ///< axes of batch, m and n, ascending
+  std::vector<int> terms;     ///< axes of k but `depth`, ascending
+  int row = -1, lane = -1, depth = -1;  ///< the axes that tiles extend along; all others are walked one by one
+  bool swapped = false;  ///< rows are the Contract's n, lanes its m: where the result's memory runs along m
+  bool empty = false;    ///< there are no terms: the sum is 0 (the empty axes have size 1 here)
+  bool on_pt = true;     ///< else sfp.mm, on operands in `compute`
+  bool trap = false;     ///< a sum outside int32 stops the program
+  base::Format compute = base::Format::dl16;  ///< of the operands that are multiplied
+  base::Format sum = base::Format::f32;       ///< of the accumulator
+  int32_t repack = graph::none;               ///< b is read from this repack of the plan: reads[1] is of the copy
+
+  /// Which of the Contract's reads is rows x depth (0) and which depth x lanes (1).
+  int read_of(int side) const { return swapped ? 1 - side : side; }
+  const AxisRef& operand(int side) const { return axes.nodes[0].reads[static_cast<size_t>(read_of(side))]; }
+  bool is_tile_axis(int axis) const { return axis == row || axis == lane || axis == depth; }
+  /// Dimensions of an operand's tile: axes, in the order in which it is loaded; `turned`: the other way round than it
+  /// is multiplied, because memory runs so.
+  struct Tile {
+    int outer = -1, inner = -1;
+    bool turned = false;
+  };
+  Tile tile_of(int side) const;
+  /// Axes of `b` in the order of its repacked copy, outermost first.
+  std::vector<int> repack_order() const;
+
+  /// Of the kernel's results in memory: parts of an axis begin at multiples of `align` (0: it can't be divided), as no
+  /// stick may be shared by two cores.
+  std::vector<int64_t> align;
+};
+
+/// Throws Error(unimplemented) naming what the form can't do. `repacked`: honour the plan's repacks.
+MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> nodes, bool repacked = true);
+
+/// Elements of one part when an axis is divided in `parts`; the last ones may be smaller or empty.
+int64_t matmul_chunk(const MatmulShape& shape, int axis, int64_t parts);
+
+/// Axes of a tile's loops over parallel axes, outermost first: the operand that is read again more cheaply varies
+/// within.
+std::vector<int> matmul_order(const MatmulShape& shape, const KernelPlan& kernel);
+
+/// How a view's elements share sticks (program::verifier::StickShape over the axes): for the stores of a form.
+struct StoreShape {
+  bool known = false;
+  int axis = -1;  ///< indices along it are together in sticks of `block`
+  int64_t block = 1, phase = 0;
+};
+StoreShape store_shape(const AxisRef& ref, const std::vector<int64_t>& sizes, std::span<const int> walked,
+                       const layout::Geometry& geometry);
+
+}  // namespace spyre::plan
