@@ -20,9 +20,6 @@ const MatmulTable& table() {
   return chosen;
 }
 
-// A block of k: two panels of it (32 KB) and a few rows of A stay in the first-level cache.
-constexpr int64_t block_k = 256;
-
 // Scratch memory of a thread, kept between calls; one area per purpose, so that nested uses don't meet.
 enum Area { area_rows, area_panels, area_corner, area_a, area_count };
 
@@ -138,14 +135,18 @@ void block(Block kernel, int64_t m, int64_t n, int64_t k, const T* a, int64_t ld
   for (int64_t r = 0; r < m; ++r) std::memcpy(c + r * ldc + whole, corner + r * panel_width, bytes);
 }
 
-// Rows of A that lie a multiple of 2 KB apart fall into few sets of the first-level cache: copied to a better distance
-// when there are enough columns of B to pay for it.
-const float* spread_rows(int64_t m, int64_t n, int64_t k, const float* a, int64_t& lda) {
+// Columns k0..k0+k-1 of A; lda becomes the distance of their rows. Rows that lie a multiple of 2 KB apart fall into few
+// sets of the first-level cache: they are copied when there are enough columns of B to pay for it.
+const float* block_of_a(int64_t m, int64_t n, int64_t k0, int64_t k, const float* a, int64_t& lda) {
+  if (lda == 0) {
+    lda = k;
+    return a + k0 * m;
+  }
+  a += k0;
   if (lda % 512 != 0 || m < 4 || n < 64) return a;
-  const int64_t stride = k + panel_width;
-  float* copy = scratch.floats(area_a, m * stride);
-  for (int64_t r = 0; r < m; ++r) std::memcpy(copy + r * stride, a + r * lda, static_cast<size_t>(k) * 4);
-  lda = stride;
+  float* copy = scratch.floats(area_a, m * k);
+  for (int64_t r = 0; r < m; ++r) std::memcpy(copy + r * k, a + r * lda, static_cast<size_t>(k) * 4);
+  lda = k;
   return copy;
 }
 
@@ -180,6 +181,21 @@ void pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, 
   pack_box(tile, transposed, 0, k, 0, n, panels, k * panel_width);
 }
 
+void pack_a(const Tile& tile, bool transposed, int64_t m, int64_t k, float* a) {
+  if (m <= 0) return;
+  float* lying = transposed ? scratch.floats(area_a, block_k * m) : nullptr;
+  Tile part = tile;
+  for (int64_t k0 = 0; k0 < k; k0 += block_k, a += block_k * m, part.data += block_k * tile.row_stride) {
+    const int64_t depth = std::min(block_k, k - k0);
+    if (!transposed) {
+      unpack(tile, m, k0, depth, a, depth);
+    } else {
+      unpack(part, depth, 0, m, lying, m);
+      transpose(4, lying, m * 4, a, depth * 4, depth, m);
+    }
+  }
+}
+
 void matmul(const MatmulArgs& args) {
   if (args.m <= 0 || args.n <= 0) return;
   if (args.k <= 0) {
@@ -189,7 +205,7 @@ void matmul(const MatmulArgs& args) {
   for (int64_t k0 = 0; k0 < args.k; k0 += block_k) {
     const int64_t k = std::min(block_k, args.k - k0);
     int64_t lda = args.lda;
-    const float* a = spread_rows(args.m, args.n, k, args.a + k0, lda);
+    const float* a = block_of_a(args.m, args.n, k0, k, args.a, lda);
     const float* panels = args.panels + k0 * panel_width;
     block(table().block_f32, args.m, args.n, k, a, lda, panels, args.k * panel_width, args.c, args.ldc,
           args.accumulate || k0 > 0, k0 + k < args.k ? panels + k * panel_width : panels);
@@ -222,7 +238,7 @@ void matmul(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const 
   for (int64_t k0 = 0; k0 < k; k0 += block_k) {
     const int64_t depth = std::min(block_k, k - k0);
     int64_t rows_apart = lda;
-    const float* rows = spread_rows(m, n, depth, a + k0, rows_apart);
+    const float* rows = block_of_a(m, n, k0, depth, a, rows_apart);
     for (int64_t n0 = 0; n0 < n; n0 += columns) {
       const int64_t width = std::min(columns, n - n0);
       float* panels = scratch.floats(area_panels, columns * block_k);

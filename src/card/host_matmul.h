@@ -9,6 +9,8 @@
 namespace spyre::card::host {
 
 constexpr int panel_width = 16;
+/// The sum over k is taken in blocks: two panels of one (32 KB) and a few rows of A stay in the first-level cache.
+constexpr int64_t block_k = 256;
 
 /// Elements of the packed form of B[K, N]: [ceil(N / 16)][K][16], columns past N zero.
 size_t panel_elements(int64_t k, int64_t n);
@@ -21,11 +23,15 @@ void pack_b(const Tile& tile, bool transposed, int64_t k, int64_t first, int64_t
 /// The same from plain float rows, ldb elements apart.
 void pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* panels);
 
+/// Rows 0..m-1, columns 0..k-1 of a tile (transposed: of the transposed tile) as A is best for matmul, block of k after
+/// block of k: [ceil(k / 256)][m][256], the last block narrower. Rows that follow each other stream through the caches.
+void pack_a(const Tile& tile, bool transposed, int64_t m, int64_t k, float* a);
+
 /// C[m, n] (+)= A[m, k] x B: lda and ldc in elements. C holds 0 afterwards when k is 0 and it is not accumulated.
 struct MatmulArgs {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;
-  int64_t lda = 0;
+  int64_t lda = 0;                ///< 0: as pack_a makes it
   const float* panels = nullptr;  ///< of pack_b for the same k and n
   float* c = nullptr;
   int64_t ldc = 0;
@@ -46,8 +52,9 @@ struct MatmulI32Args {
 /// Wraps around, as int32 and the PT's int8 products do.
 void matmul(const MatmulI32Args& args);
 
-/// C[m, n] (+)= A[m, k] x tile, for a B that is used once: packs it piecewise into the calling thread's scratch memory,
-/// or for m = 1 and DL16 stick columns multiplies the codes as they lie. `transposed` as in pack_b.
+/// C[m, n] (+)= A[m, k] x tile, lda as in MatmulArgs, for a B that is used once: packs it piecewise into the calling
+/// thread's scratch memory, or for m = 1 and DL16 stick columns multiplies the codes as they lie. `transposed` as in
+/// pack_b.
 void matmul(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const Tile& b, bool transposed, float* c,
             int64_t ldc, bool accumulate);
 

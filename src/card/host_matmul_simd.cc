@@ -18,17 +18,18 @@ constexpr int tile_rows = 6, tile_panels = 1;
 constexpr int tile_rows = 2, tile_panels = 1;
 #endif
 
-// Panels that will be needed next: a micro-kernel brings its share of them into the second-level cache. Decoded panels
-// of a large B lie in the outer cache, whose latency costs a third of the speed when nothing hides it.
-template <typename T>
+// What will be needed next: a micro-kernel brings its share of the panels, and the rows after its own, into the
+// second-level cache. Large decoded operands lie in the outer cache, whose latency costs a third of the speed when
+// nothing hides it.
 struct Ahead {
-  const T* panels;
-  int64_t step;  // bytes of each panel per k
+  const char* panels;
+  const char* rows;
+  int64_t panel_step, row_step;  // bytes per k; of each panel, of all rows
 };
 
 template <typename V, typename T, int rows, int panels>
 SPYRE_INLINE void micro(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c, int64_t ldc,
-                        bool accumulate, Ahead<T> ahead) {
+                        bool accumulate, Ahead ahead) {
   constexpr int width = panels * panel_vectors;
   V sum[rows][width];
 #pragma GCC unroll 16
@@ -41,11 +42,13 @@ SPYRE_INLINE void micro(int64_t k, const T* a, int64_t lda, const T* b, int64_t 
   const T* base[bases];
 #pragma GCC unroll 16
   for (int q = 0; q < bases; ++q) base[q] = a + 3 * q * lda;
-  const char* next = (const char*)ahead.panels;
   const int64_t next_stride = panel_stride * (int64_t)sizeof(T);
-  for (int64_t i = 0; i < k; ++i, b += panel_width, next += ahead.step) {
+  for (int64_t i = 0; i < k; ++i, b += panel_width) {
 #pragma GCC unroll 16
-    for (int p = 0; p < panels; ++p) __builtin_prefetch(next + p * next_stride, 0, 2);
+    for (int p = 0; p < panels; ++p) __builtin_prefetch(ahead.panels + p * next_stride, 0, 2);
+    __builtin_prefetch(ahead.rows, 0, 2);
+    ahead.panels += ahead.panel_step;
+    ahead.rows += ahead.row_step;
     V x[width];
 #pragma GCC unroll 16
     for (int v = 0; v < width; ++v)
@@ -76,13 +79,13 @@ SPYRE_INLINE void micro(int64_t k, const T* a, int64_t lda, const T* b, int64_t 
 
 template <typename V, typename T, int panels, int rows>
 __attribute__((noinline)) void micro_rows(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c,
-                                          int64_t ldc, bool accumulate, Ahead<T> ahead) {
+                                          int64_t ldc, bool accumulate, Ahead ahead) {
   micro<V, T, rows, panels>(k, a, lda, b, panel_stride, c, ldc, accumulate, ahead);
 }
 
 template <typename T>
 using Micro = void (*)(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c, int64_t ldc,
-                       bool accumulate, Ahead<T> ahead);
+                       bool accumulate, Ahead ahead);
 
 template <typename V, typename T, int panels>
 SPYRE_INLINE Micro<T> micro_of(int rows) {
@@ -104,14 +107,17 @@ SPYRE_INLINE Micro<T> micro_of(int rows) {
 template <typename V, typename T, int panels>
 SPYRE_INLINE void all_rows(int64_t m, int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c,
                            int64_t ldc, bool accumulate, const T* next) {
-  constexpr int64_t row_bytes = panel_width * sizeof(T);
-  const int64_t blocks = (m + tile_rows - 1) / tile_rows, step = (row_bytes + blocks - 1) / blocks;
-  const char* ahead = (const char*)next;
+  constexpr int64_t bytes = sizeof(T), line = panel_width * bytes;
+  const int64_t blocks = (m + tile_rows - 1) / tile_rows, step = (line + blocks - 1) / blocks;
+  Ahead ahead = {(const char*)next, (const char*)a, step, 0};
   int64_t row = 0;
-  for (int64_t i = 0; i < blocks; ++i, ahead += step * k) {
+  for (int64_t i = 0; i < blocks; ++i, ahead.panels += step * k) {
     const int64_t rows = m / blocks + (i < m % blocks);
-    micro_of<V, T, panels>((int)rows)(k, a + row * lda, lda, b, panel_stride, c + row * ldc, ldc, accumulate,
-                                      {(const T*)ahead, step});
+    if (lda == k) {  // rows that follow each other
+      ahead.rows = (const char*)(a + (row + rows) * lda);
+      ahead.row_step = rows * bytes;
+    }
+    micro_of<V, T, panels>((int)rows)(k, a + row * lda, lda, b, panel_stride, c + row * ldc, ldc, accumulate, ahead);
     row += rows;
   }
 }

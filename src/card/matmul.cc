@@ -118,29 +118,22 @@ class MatMulExec final : public StepExec {
     host::matmul(args);
   }
 
-  static void rows_of(const Matrix& a, bool transposed, int64_t m, int64_t k, float* rows, int64_t stride) {
-    if (!transposed) return host::unpack(a.tile, m, 0, k, rows, stride);
-    float* lying = Scratch::mine().get<float>(Scratch::misc, m * k);
-    host::unpack(a.tile, k, 0, m, lying, m);
-    host::transpose(4, lying, m * 4, rows, stride * 4, k, m);
-  }
-
   void real(Core& core, const Matrix& a, const Matrix& b, bool at, bool bt, int64_t m, int64_t n, int64_t k,
             const View& acc, int64_t ldc, bool accumulate) const {
     PanelCache* cache = core.run->panels;
     PanelCache::Block kept_a, kept_b;
     const float* rows = nullptr;
-    int64_t lda = k % 512 == 0 ? k + 16 : k;  // rows 2 KB apart would compete for the same cache sets
+    int64_t lda = 0;
+    const auto pack = [&](float* to) { host::pack_a(a.tile, at, m, k, to); };
     if (a.tile.format == Format::f32 && !at && !a.lazy) {
       rows = reinterpret_cast<const float*>(a.tile.data);
       lda = a.tile.row_stride / 4;
     } else if (cache && a.lazy && a.lazy->reused && m > 1) {
-      kept_a = cache->get({a.lazy->formal, false, at, m, k, a.lazy->box}, m * lda,
-                          [&](float* to) { rows_of(a, at, m, k, to, lda); });
+      kept_a = cache->get({a.lazy->formal, false, at, m, k, a.lazy->box}, m * k, pack);
       rows = kept_a.get();
     } else {
-      float* to = Scratch::mine().get<float>(Scratch::left, m * lda);
-      rows_of(a, at, m, k, to, lda);
+      float* to = Scratch::mine().get<float>(Scratch::left, m * k);
+      pack(to);
       rows = to;
     }
     float* c = reinterpret_cast<float*>(acc.data);
