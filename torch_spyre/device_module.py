@@ -5,7 +5,7 @@ Names follow torch.cuda. Asking is free: only init, synchronize, mem_get_info an
 
 import threading
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -196,23 +196,15 @@ def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
         set_rng_state(state, index)
 
 
-class _Refusing(type):
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        cls()
+def _inductor_name(name: str) -> Any:
+    """What Inductor looks for when it first needs a backend of this device; registers ours, and Inductor's own way of
+    registering what it finds here then ends, for want of the C++ wrapper."""
+    from torch_spyre._inductor import backend
 
-
-class _CompileRefused(metaclass=_Refusing):
-    """What Inductor finds when it looks for a backend of the device: it is not built yet, and says so at any use."""
-
-    def __new__(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
-        raise NotImplementedError(
-            'torch.compile with the inductor backend is not built yet for spyre tensors: run the model eagerly, or use torch.compile(backend="eager")'
-        )
-
-
-Scheduling = PythonWrapperCodegen = CppWrapperCodegen = WrapperFxCodegen = _CompileRefused
+    backend.register()
+    if name == "CppWrapperCodegen":
+        raise AttributeError("registered by torch_spyre._inductor.backend")
+    return {"Scheduling": backend.Scheduling, "PythonWrapperCodegen": backend.Wrapper}[name]
 
 
 def __getattr__(name: str) -> Any:
@@ -221,6 +213,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     if name == "_initialized":  # torch.utils.checkpoint asks for it before it saves the generator's state
         return is_initialized()
+    if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen"):
+        return _inductor_name(name)
     try:
         return getattr(_C, name)
     except AttributeError:

@@ -8,5 +8,6 @@ namespace spyre::torch {
 void bind_layouts(pybind11::module_& m);
 void bind_devices(pybind11::module_& m);
 void bind_tile(pybind11::module_& m);
+void bind_compile(pybind11::module_& m);
 
 }  // namespace spyre::torch

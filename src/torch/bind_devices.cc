@@ -148,4 +148,5 @@ PYBIND11_MODULE(_C, m) {
   spyre::torch::bind_layouts(m);
   spyre::torch::bind_devices(m);
   spyre::torch::bind_tile(m);
+  spyre::torch::bind_compile(m);
 }
