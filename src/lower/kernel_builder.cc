@@ -178,8 +178,9 @@ std::string legal_name(std::string_view name) {
     const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     out += good ? c : '_';
   }
-  if (out.empty() || (out[0] >= '0' && out[0] <= '9')) out.insert(0, "v");
-  return program::is_name(out) ? out : "v" + out;
+  if (out.empty() || (out[0] >= '0' && out[0] <= '9')) out.insert(out.begin(), 'v');
+  if (!program::is_name(out)) out.insert(out.begin(), 'v');
+  return out;
 }
 
 KernelBuilder::KernelBuilder(std::string_view name, int32_t cores) {
@@ -250,7 +251,7 @@ Id KernelBuilder::core(Bounds bounds, int64_t by, Id grid, std::string_view name
   range.grid = grid;
   program::Block& to = block();
   const Id id = add_range(std::move(range), bounds, by, name);
-  to.push_back({program::CoreRange{id}});
+  to.emplace_back().node.emplace<program::CoreRange>().range = id;
   return id;
 }
 
@@ -271,7 +272,7 @@ Id KernelBuilder::loop(Bounds bounds, int64_t by, const std::function<void(Id ra
   const Id id = loop.range = add_range(std::move(range), bounds, by, name);
   enter(loop.body, [&] { body(id); });
   ranges_in_scope_.pop_back();
-  to.push_back({std::move(loop)});
+  to.emplace_back().node.emplace<program::For>(std::move(loop));
   return id;
 }
 
@@ -280,7 +281,7 @@ void KernelBuilder::when(program::Condition condition, const std::function<void(
   program::If guard;
   guard.condition = std::move(condition);
   enter(guard.body, body);
-  to.push_back({std::move(guard)});
+  to.emplace_back().node.emplace<program::If>(std::move(guard));
 }
 
 Id KernelBuilder::buffer(Format format, std::vector<int64_t> shape, int32_t slots, std::string_view name) {
@@ -295,7 +296,7 @@ Id KernelBuilder::buffer(Format format, std::vector<int64_t> shape, int32_t slot
   if (blocks_.empty()) {
     kernel_.scope.push_back(id);
   } else {
-    block().push_back({program::Declare{id}});
+    block().emplace_back().node.emplace<program::Declare>().buffer = id;
   }
   return id;
 }
@@ -351,7 +352,7 @@ void KernelBuilder::step(program::Op op) {
   program::Step step;
   step.op = std::move(op);
   step.loc = loc_;
-  block().push_back({std::move(step)});
+  block().emplace_back().node.emplace<program::Step>(std::move(step));
 }
 
 void KernelBuilder::load(BufRef to, Id formal, std::vector<Entry> entries, double fill, Id share) {
