@@ -37,6 +37,11 @@ class ElementProgram {
   /// index that varies along two axes of the tile.
   void emit(size_t first, size_t last, const Tile& tile, int32_t slots);
 
+  /// What next_tile() forgets: loads are done again. emit() does it by itself.
+  void next_tile() { access_.next_tile(); }
+  /// A buffer with the valid part of the tile as its box.
+  BufRef boxed(Id buffer, const Tile& tile) const { return access_.boxed(buffer, tile); }
+
   /// For forms that reduce by themselves: the loads behind a Reduce's value, and the value as an expression over the
   /// tile. `covered`: its operands reach along all tile axes that the node has.
   struct Value {

@@ -1,0 +1,30 @@
+// What the candidates of the rows and the reduce form have in common.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/rows.h"
+
+namespace spyre::plan {
+
+/// Elements of a tile's main buffer that keep the memory busy without filling LX.
+constexpr int64_t tile_elements = 16 * 1024;
+
+/// The axis of the smallest step of a reference, or -1.
+int fastest(const AxisRef& ref);
+/// Per axis: parts must begin at multiples, for the sticks of what is stored.
+std::vector<int64_t> alignment(const graph::Graph& g, const std::vector<Home>& homes, const Axes& axes);
+/// Divides `cores` among the axes in this order, but not the `fixed` ones.
+std::vector<int32_t> divide(const std::vector<int64_t>& sizes, const std::vector<int64_t>& align,
+                            const std::vector<bool>& fixed, const std::vector<int>& order, int64_t cores);
+/// Grows a tile from the lanes outwards to about `elements`, within LX; axes of `whole` have their size, of `point` 1.
+std::vector<int64_t> grow(const graph::Graph& g, const std::vector<Home>& homes, const Axes& axes, int lane,
+                          const std::vector<bool>& whole, const std::vector<bool>& point,
+                          const std::vector<int64_t>& part, int64_t elements, int64_t lx);
+/// True when an index of a gather varies along several axes: a load of a tile takes one index a row, so such tiles are
+/// single rows.
+bool index_varies_widely(const graph::Graph& g, const Axes& axes);
+void add_candidate(std::vector<KernelPlan>& out, KernelPlan k);
+
+}  // namespace spyre::plan
