@@ -124,7 +124,8 @@ class StreamingAttention {
     }
     uniform_ = k_.share != none;
     out_ = formal(program::Direction::out, shape_.out, shape_.row, Shape::value, "y");
-    out_ordered_ = must_be_ordered(shape_.out, {Shape::batch, Shape::kv_head, Shape::group, Shape::query, Shape::value});
+    out_ordered_ =
+        must_be_ordered(shape_.out, {Shape::batch, Shape::kv_head, Shape::group, Shape::query, Shape::value});
     if (shape_.logsumexp) {
       logsumexp_ = formal(program::Direction::out, *shape_.logsumexp, Shape::one, shape_.row, "lse");
       logsumexp_ordered_ =
@@ -174,8 +175,7 @@ class StreamingAttention {
   void set(Id buffer, VecExpr value) { builder_.vector({builder_.ref(buffer)}, {std::move(value)}); }
 
   Id load(const Operand& o, std::string_view name) {
-    const Id buffer =
-        builder_.buffer(o.format, {tile(o.memory.tile[0]), tile(o.memory.tile[1])}, kernel_.slots, name);
+    const Id buffer = builder_.buffer(o.format, {tile(o.memory.tile[0]), tile(o.memory.tile[1])}, kernel_.slots, name);
     builder_.load(builder_.ref(buffer), o.memory.formal, o.memory.entries(range_, shape_.sizes), 0, o.share);
     return buffer;
   }
@@ -215,8 +215,8 @@ class StreamingAttention {
     builder_.store(out_.formal, out_.entries(range_, shape_.sizes), builder_.ref(o), out_ordered_);
     if (!shape_.logsumexp) return;
     const Id lse = f32({rows_, 1}, "lse");
-    set(lse, apply(VecOp::select, {nothing, less_infinity(),
-                                   apply(VecOp::add, {use(max_), apply(VecOp::log, {use(sum_)})})}));
+    set(lse, apply(VecOp::select,
+                   {nothing, less_infinity(), apply(VecOp::add, {use(max_), apply(VecOp::log, {use(sum_)})})}));
     store_logsumexp(lse);
   }
 
@@ -298,10 +298,17 @@ class StreamingAttention {
                       {from, apply(VecOp::exp, {apply(VecOp::sub, {use(max_), from})}), use(best)});
     }
     const Id p = builder_.buffer(shape_.format, {rows_, keys_}, kernel_.slots, "p");
-    set(p, apply(VecOp::exp, {apply(VecOp::sub, {std::move(score), use(base)})}));
+    VecExpr weight = apply(VecOp::exp, {apply(VecOp::sub, {std::move(score), use(base)})});
+    Id summed = p;  // of weights as they are multiplied; a logarithm that is asked for shows their rounding
+    if (shape_.logsumexp && shape_.format != Format::f32) {
+      summed = s;
+      set(s, std::move(weight));
+      weight = use(s);
+    }
+    set(p, std::move(weight));
     std::vector<VecExpr> sum_so_far;
     if (!first) sum_so_far.push_back(apply(VecOp::mul, {use(sum_), use(factor)}));
-    builder_.reduce(Monoid::sum, false, {builder_.ref(sum_)}, std::move(sum_so_far), use(p), 1);
+    builder_.reduce(Monoid::sum, false, {builder_.ref(sum_)}, std::move(sum_so_far), use(summed), 1);
     if (!first) set(acc_, apply(VecOp::mul, {use(acc_), use(factor)}));
     builder_.matmul(shape_.on_pt, builder_.ref(acc_), matrix(p, false), matrix(v_tile, v_.turned), {}, !first);
   }

@@ -13,8 +13,8 @@ namespace spyre::lower {
 /// A reference over axes as a formal: points first, then the dimensions of its tile.
 struct AxisFormal {
   Id formal = none;
-  std::vector<int> points;  ///< axes along which it moves, and that are no dimension of the tile
-  std::vector<int> tile;    ///< axes
+  std::vector<int> points;    ///< axes along which it moves, and that are no dimension of the tile
+  std::vector<int> tile;      ///< axes
   std::vector<bool> flipped;  ///< per point: its view runs backwards
 
   /// Entries, by the range of each axis (none: all of it).

@@ -78,9 +78,10 @@ class Matmul {
   const Context& lowered_context() const { return context_; }
   int64_t size(int axis) const { return shape_.axes.sizes[static_cast<size_t>(axis)]; }
   int64_t tile(int axis) const {
-    return axis == shape_.row ? kernel_.tile[0] : axis == shape_.lane ? kernel_.tile[1]
-                                              : axis == shape_.depth  ? kernel_.tile[2]
-                                                                      : 1;
+    return axis == shape_.row     ? kernel_.tile[0]
+           : axis == shape_.lane  ? kernel_.tile[1]
+           : axis == shape_.depth ? kernel_.tile[2]
+                                  : 1;
   }
   /// Elements of one core.
   int64_t length(int axis) const {
@@ -100,8 +101,8 @@ class Matmul {
       s.tile = shape_.tile_of(side);
       const plan::AxisRef& ref = shape_.operand(side);
       const bool copy = shape_.read_of(side) == 1 && shape_.repack != none;
-      const layout::Geometry& geometry = copy ? context_.plan.repacks[static_cast<size_t>(shape_.repack)].geometry
-                                              : home(ref.value).geometry;
+      const layout::Geometry& geometry =
+          copy ? context_.plan.repacks[static_cast<size_t>(shape_.repack)].geometry : home(ref.value).geometry;
       Emitted::Actual actual;
       (copy ? actual.repack : actual.value) = copy ? shape_.repack : ref.value;
       const int dims[] = {s.tile.outer, s.tile.inner};
@@ -165,17 +166,17 @@ class Matmul {
     const Id core = core_[at];
     const Id before = range_[at];
     std::vector<Id> ids;
-    loop_over(
-        *builder_, core == none ? Bounds::of(0, size(axis)) : Bounds::within(core), length(axis), tile(axis),
-        uniform_ && core != none, context_.description.max_trips, loops_of_(axis, ids), [&](Id r) {
-          range_[at] = r;
-          body();
-        });
+    loop_over(*builder_, core == none ? Bounds::of(0, size(axis)) : Bounds::within(core), length(axis), tile(axis),
+              uniform_ && core != none, context_.description.max_trips, loops_of_(axis, ids), [&](Id r) {
+                range_[at] = r;
+                body();
+              });
     range_[at] = before;
   }
   /// Loops over terms are those in whose first trips the accumulator is overwritten.
   std::vector<Id>& loops_of_(int axis, std::vector<Id>& own) {
-    const bool term = axis == shape_.depth || std::find(shape_.terms.begin(), shape_.terms.end(), axis) != shape_.terms.end();
+    const bool term =
+        axis == shape_.depth || std::find(shape_.terms.begin(), shape_.terms.end(), axis) != shape_.terms.end();
     return term ? init_ : own;
   }
 
@@ -197,8 +198,7 @@ class Matmul {
     builder_->loc(node_.loc);
     const std::vector<int64_t> dims{kernel_.tile[0], kernel_.tile[1]};
     acc_ = b.buffer(shape_.sum, dims, kernel_.slots, "acc");
-    if (shape_.empty || shape_.trap)
-      b.vector({b.ref(acc_)}, {shape_.sum == Format::f32 ? number(0) : integer(0)});
+    if (shape_.empty || shape_.trap) b.vector({b.ref(acc_)}, {shape_.sum == Format::f32 ? number(0) : integer(0)});
     init_.clear();
     if (!shape_.empty) add_terms(0);
     if (!split()) return finish_tile();
@@ -217,8 +217,8 @@ class Matmul {
       return r;
     };
     if (shape_.trap) {  // [depth, 1] x [depth, lanes], summed over the first dimension
-      program::VecExpr product = apply(
-          program::VecOp::mul, {b.use(b.ref(sides_[0].buffer)), b.use(b.ref(sides_[1].buffer))}, true);
+      program::VecExpr product =
+          apply(program::VecOp::mul, {b.use(b.ref(sides_[0].buffer)), b.use(b.ref(sides_[1].buffer))}, true);
       b.reduce(program::Monoid::sum, true, {b.ref(acc_)}, {b.use(b.ref(acc_))}, std::move(product), 0);
       return;
     }
@@ -252,7 +252,7 @@ class Matmul {
   const MatmulShape shape_;
   const graph::Node& node_;
   const std::vector<int> order_;
-  std::vector<int> terms_;  ///< axes of loops over terms
+  std::vector<int> terms_;               ///< axes of loops over terms
   std::vector<Id> range_, core_, grid_;  ///< per axis
   Emitted emitted_;
   KernelBuilder* builder_ = nullptr;

@@ -87,13 +87,11 @@ AttentionShape attention_shape(const Context& context, graph::Id id) {
   shape.on_pt = shape.format == Format::dl16 || shape.format == Format::f16;
   if (!shape.on_pt && shape.format != Format::f32) refuse(node, "q, k and v that are no float16, bfloat16 or float32");
   if (shape.sizes[Shape::query] == 1 && shape.sizes[Shape::group] > 1) shape.row = Shape::group;
-  add_alignment(context, shape, shape.out,
-                {Shape::batch, Shape::kv_head, Shape::group, Shape::query, Shape::value});
+  add_alignment(context, shape, shape.out, {Shape::batch, Shape::kv_head, Shape::group, Shape::query, Shape::value});
   if (n.with_logsumexp) {
     const Home::Kind kind = context.plan.homes[static_cast<size_t>(node.results[1])].kind;
     if (kind != Home::Kind::dead) {
-      shape.logsumexp =
-          over_axes(context, graph::whole(context.graph, node.results[1]), shape, true, Shape::query, -1);
+      shape.logsumexp = over_axes(context, graph::whole(context.graph, node.results[1]), shape, true, Shape::query, -1);
       add_alignment(context, shape, *shape.logsumexp, {Shape::batch, Shape::kv_head, Shape::group, Shape::query});
     }
   }
@@ -125,8 +123,8 @@ class Search {
     constexpr size_t most = 8;
     if (found_.size() > most) found_.resize(most);
     for (const int64_t limit : {128, 64}) {  // smaller tiles, in case the estimate of LX was too low
-      kernel_.grid = limit == 64 || found_.empty() ? std::vector<int32_t>(std::size(Shape::divided), 1)
-                                                   : found_.front().grid;
+      kernel_.grid =
+          limit == 64 || found_.empty() ? std::vector<int32_t>(std::size(Shape::divided), 1) : found_.front().grid;
       kernel_.slots = limit == 64 ? 1 : 2;
       choose_tile(limit == 64 ? 16 : 64, limit);
       found_.push_back(kernel_);
@@ -220,8 +218,9 @@ class Search {
         shape_.mask->strides[static_cast<size_t>(shape_.row)] != 0)
       bytes += tiles * blocks * static_cast<double>(rows * keys * 2) * cores;
     const double step = static_cast<double>(timing::cycles_ps(10 * d_.step_cycles, d_.core_ghz));
-    const double total = std::max(tiles * blocks * (work + step), static_cast<double>(timing::bytes_ps(bytes, d_.memory_gbps))) +
-                         tiles * 4 * step;
+    const double total =
+        std::max(tiles * blocks * (work + step), static_cast<double>(timing::bytes_ps(bytes, d_.memory_gbps))) +
+        tiles * 4 * step;
     kernel_.cost_ps = static_cast<int64_t>(std::min(total, 9e17));
     if (found_.empty() || !(found_.back().grid == kernel_.grid && found_.back().tile == kernel_.tile))
       found_.push_back(kernel_);

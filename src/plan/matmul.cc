@@ -171,7 +171,8 @@ std::vector<int> MatmulShape::repack_order() const {
 MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> nodes, bool repacked) {
   const graph::Node& node = context.graph.nodes[static_cast<size_t>(nodes[0])];
   const Contract& contract = std::get<Contract>(node.kind);
-  if (!contract.a.gathers.empty() || !contract.b.gathers.empty()) refuse(node, "an operand that is gathered by an index");
+  if (!contract.a.gathers.empty() || !contract.b.gathers.empty())
+    refuse(node, "an operand that is gathered by an index");
   auto axes = common_axes(context.graph, nodes, context.plan.homes);
   if (!axes) refuse(node, "an operand that can't be read through the copies before it");
   MatmulShape shape;
@@ -307,8 +308,8 @@ class Search {
                      [](const KernelPlan& x, const KernelPlan& y) { return x.cost_ps < y.cost_ps; });
     if (found_.size() > most) found_.resize(most);
     for (const int64_t limit : {256, 64}) {  // smaller tiles, in case the estimate of LX was too low
-      kernel_.grid = found_.empty() || limit == 64 ? std::vector<int32_t>(shape_.parallel.size() + 1, 1)
-                                                   : found_.front().grid;
+      kernel_.grid =
+          found_.empty() || limit == 64 ? std::vector<int32_t>(shape_.parallel.size() + 1, 1) : found_.front().grid;
       choose_tile(limit == 64 ? 16 : 32, 64, limit);
       kernel_.cost_ps = 0;
       kernel_.slots = limit == 64 ? 1 : 2;
@@ -445,9 +446,8 @@ class Search {
                              (shape_.tile_of(1).turned ? operand_bytes(1, bytes_[1]) : 0);
       const int64_t port =
           timing::lx_port_ps(timing::pt_lx_bytes(rows, lanes, depth, shape_.compute, d_) + 2 * turned, d_);
-      work = static_cast<double>(std::max(timing::pt_ps(rows, lanes, depth, shape_.compute, d_) +
-                                              timing::lx_port_ps(2 * turned, d_),
-                                          port));
+      work = static_cast<double>(
+          std::max(timing::pt_ps(rows, lanes, depth, shape_.compute, d_) + timing::lx_port_ps(2 * turned, d_), port));
     } else {
       work = static_cast<double>(
           timing::sfp_ps(static_cast<double>(rows * depth * ceil_div(lanes, d_.sfp_lanes_f32)), d_));
@@ -481,10 +481,10 @@ class Search {
       psum = tiles * static_cast<double>(timing::psum_ps(rows * lanes * 4, kernel_.grid.back(), 1, d_));
     const double start = static_cast<double>(timing::cycles_ps(4 * d_.step_cycles, d_.core_ghz));
     // The accumulator's way through the SFP, once a tile.
-    const double sfp = tiles * static_cast<double>(timing::sfp_ps(
-                                   static_cast<double>(rows * ceil_div(lanes, d_.sfp_lanes_f32)) *
-                                       static_cast<double>(2 * kernel_.nodes.size()),
-                                   d_));
+    const double sfp =
+        tiles * static_cast<double>(timing::sfp_ps(static_cast<double>(rows * ceil_div(lanes, d_.sfp_lanes_f32)) *
+                                                       static_cast<double>(2 * kernel_.nodes.size()),
+                                                   d_));
     const double total = std::max({steps * (work + start), memory_ps, own_ps, sfp}) + psum + work + start * 8;
     kernel_.cost_ps = static_cast<int64_t>(std::min(total, 9e17));
     found_.push_back(kernel_);

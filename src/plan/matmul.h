@@ -1,7 +1,7 @@
 // The matmul form: a Contract and the Maps behind it, on the accumulator tile.
 //
-// KernelPlan::grid: parts of each axis of MatmulShape::parallel, then parts of the depth axis (sums over these are added
-// by psum). KernelPlan::tile: rows, lanes, depth.
+// KernelPlan::grid: parts of each axis of MatmulShape::parallel, then parts of the depth axis (sums over these are
+// added by psum). KernelPlan::tile: rows, lanes, depth.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace spyre::plan {
 
 /// A Contract brought to rows x depth times depth x lanes: the axes of its tiles, and which operand stands where.
 struct MatmulShape {
-  Axes axes;                  ///< the common axes; those of `row`, `lane` and `depth` that there are none of stand at the
-                              ///< end, with size 1
-  std::vector<int> parallel;  ///< axes of batch, m and n, ascending
-  std::vector<int> terms;     ///< axes of k but `depth`, ascending
+  Axes axes;  ///< the common axes; those of `row`, `lane` and `depth` that there are none of stand at the
+              ///< end, with size 1
+  std::vector<int> parallel;            ///< axes of batch, m and n, ascending
+  std::vector<int> terms;               ///< axes of k but `depth`, ascending
   int row = -1, lane = -1, depth = -1;  ///< the axes that tiles extend along; all others are walked one by one
   bool swapped = false;  ///< rows are the Contract's n, lanes its m: where the result's memory runs along m
   bool empty = false;    ///< there are no terms: the sum is 0 (the empty axes have size 1 here)

@@ -1,0 +1,300 @@
+// Random products, with and without Maps behind them, on candidates of the planner: each is verified, run and compared
+// with the interpreter.
+#include <gtest/gtest.h>
+
+#include "lower/graph_for_test.h"
+#include "lower/run_for_test.h"
+#include "plan/forms.h"
+#include "program/program.h"
+#include "runtime/test_device.h"
+
+namespace spyre::lower {
+namespace {
+
+using base::HostType;
+using graph::Contract;
+using graph::Expr;
+using graph::Ref;
+using graph::VecOp;
+using Role = Contract::Role;
+
+struct Dim {
+  Role role;
+  int64_t size;
+};
+
+/// The reference of an operand over the whole space: stride 0 where it has no such dimension.
+graph::Load over_space(const Ref& ref, const std::vector<Dim>& dims, bool is_a) {
+  graph::Load load;
+  load.ref.value = ref.value;
+  load.ref.offset = ref.offset;
+  size_t own = 0;
+  for (const Dim& d : dims) {
+    const bool has = d.role == Role::batch || d.role == Role::k || (d.role == Role::m) == is_a;
+    load.ref.sizes.push_back(d.size);
+    load.ref.strides.push_back(has ? ref.strides[own] : graph::Size(0));
+    own += has ? 1 : 0;
+  }
+  return load;
+}
+
+struct Product {
+  std::vector<Dim> dims;
+  HostType type = HostType::f16, result = HostType::f16;
+};
+
+std::vector<int64_t> sizes_of(const Product& p, bool is_a) {
+  std::vector<int64_t> sizes;
+  for (const Dim& d : p.dims)
+    if (d.role == Role::batch || d.role == Role::k || (d.role == Role::m) == is_a) sizes.push_back(d.size);
+  return sizes;
+}
+
+std::vector<int64_t> result_sizes(const Product& p) {
+  std::vector<int64_t> sizes;
+  for (const Dim& d : p.dims)
+    if (d.role != Role::k) sizes.push_back(d.size);
+  return sizes;
+}
+
+Ref add_product(GraphMaker& maker, const Product& p, const Ref& a, const Ref& b, const std::vector<int64_t>& strides) {
+  Contract c;
+  for (const Dim& d : p.dims) {
+    c.space.push_back(d.size);
+    c.roles.push_back(d.role);
+  }
+  c.a = over_space(a, p.dims, true);
+  c.b = over_space(b, p.dims, false);
+  return maker.add(std::move(c), {p.result}, strides)[0];
+}
+
+graph::Load plain(const Ref& ref) {
+  graph::Load load;
+  load.ref = ref;
+  return load;
+}
+
+/// value = max(x + bias, 0) * other, in these strides.
+Ref add_epilogue(GraphMaker& maker, const Ref& x, const Ref& bias, const Ref& other, HostType type,
+                 const std::vector<int64_t>& strides) {
+  const auto reg = graph::register_of(type);
+  graph::Map m;
+  m.space = x.sizes;
+  m.loads = {plain(x), plain(bias), plain(other)};
+  Expr sum = Expr::make(VecOp::add, {Expr::load(0, reg), Expr::load(1, reg)});
+  const Expr zero = reg == graph::Reg::f32 ? Expr::f32(0) : Expr::i32(0);
+  m.value = {Expr::make(VecOp::mul, {Expr::make(VecOp::max, {std::move(sum), zero}), Expr::load(2, reg)})};
+  return maker.add(std::move(m), {type}, strides)[0];
+}
+
+const device::Description& description() { return for_test::test_device().description(); }
+
+plan::Plan plan_with(const graph::Graph& graph, const plan::KernelPlan& kernel, uint64_t scramble,
+                     const std::vector<plan::Repack>& repacks = {}) {
+  plan::Plan plan = plain_plan(as_prepared(graph), {kernel}, scramble);
+  plan.repacks = repacks;
+  return plan;
+}
+
+plan::KernelPlan all_nodes(const graph::Graph& graph, plan::Form form) {
+  plan::KernelPlan k;
+  k.form = form;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) k.nodes.push_back(static_cast<graph::Id>(n));
+  return k;
+}
+
+/// Runs candidates of the graph's one kernel: the first legal, the last, and a random one. Returns how many were legal.
+int run_candidates(const graph::Graph& graph, Random& random, uint64_t seed, uint64_t scramble, bool modes) {
+  const plan::KernelPlan nodes = all_nodes(graph, plan::Form::matmul);
+  const plan::Plan plan = plan_with(graph, nodes, scramble);
+  const plan::Context context{graph, plan, description()};
+  EXPECT_TRUE(plan::matmul_accepts(context, nodes.nodes)) << "seed " << seed << "\n" << graph::print(graph);
+  const std::vector<plan::KernelPlan> candidates = plan::matmul_candidates(context, nodes.nodes);
+  std::vector<size_t> legal;
+  std::string why;
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    if (price(graph, candidates[c], plan, description(), &why) >= 0)
+      legal.push_back(c);
+    else if (c + 1 == candidates.size())
+      ADD_FAILURE() << "seed " << seed << ": the last candidate is not legal: " << why << "\n" << graph::print(graph);
+  }
+  if (legal.empty()) return 0;
+  std::vector<size_t> chosen{legal.front(), legal.back(), one_of(random, legal)};
+  RunSettings settings;
+  settings.seed = seed;
+  for (const size_t c : chosen) {
+    settings.checker = modes;
+    expect_runs_like_interpreter(graph, plan_with(graph, candidates[c], scramble), settings);
+  }
+  if (modes) {
+    settings.checker = false;
+    settings.random_order = seed + 1;
+    expect_runs_like_interpreter(graph, plan_with(graph, candidates[legal.front()], scramble), settings);
+  }
+  return static_cast<int>(legal.size());
+}
+
+int64_t random_size(Random& random, int64_t limit) {
+  const int64_t size = one_of<int64_t>(random, {1, 2, 3, 4, 7, 16, 31, 32, 33, 48, 64, 65, 96, 100, 128, 130, 200});
+  return std::min(size, limit);
+}
+
+Product random_product(Random& random) {
+  Product p;
+  const std::vector<std::pair<HostType, HostType>> types{
+      {HostType::f16, HostType::f16},   {HostType::f16, HostType::f16}, {HostType::f16, HostType::f32},
+      {HostType::bf16, HostType::bf16}, {HostType::f32, HostType::f32}, {HostType::i32, HostType::i32},
+      {HostType::i64, HostType::i64}};
+  std::tie(p.type, p.result) = one_of(random, types);
+  int64_t room = 400'000;
+  const auto add = [&](Role role, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t size = random_size(random, std::max<int64_t>(1, room));
+      room /= size;
+      p.dims.push_back({role, size});
+    }
+  };
+  add(Role::k, pick(random, 1, 2));
+  add(Role::m, pick(random, 0, 2));
+  add(Role::n, pick(random, 0, 2));
+  add(Role::batch, pick(random, 0, 3) == 0 ? pick(random, 1, 2) : 0);
+  std::shuffle(p.dims.begin(), p.dims.end(), random);
+  return p;
+}
+
+TEST(Matmul, RandomProductsAreTheInterpreters) {
+  constexpr uint64_t cases = 60;
+  for (uint64_t seed = 1; seed <= cases && !::testing::Test::HasFailure(); ++seed) {
+    Random random(seed);
+    const Product p = random_product(random);
+    GraphMaker maker;
+    const Ref a = maker.random_input(random, p.type, sizes_of(p, true));
+    const Ref b = maker.random_input(random, p.type, sizes_of(p, false));
+    const std::vector<int64_t> sizes = result_sizes(p);
+    const Ref x = add_product(maker, p, a, b, dense_strides(random, sizes, pick(random, 0, 3) == 0));
+    if (pick(random, 0, 1) == 0) maker.output(x);
+    if (pick(random, 0, 1) == 0) {
+      const HostType type = p.result;
+      const Ref bias = maker.random_input(random, type, sizes), other = maker.random_input(random, type, sizes);
+      maker.output(add_epilogue(maker, x, bias, other, type, dense_strides(random, sizes, pick(random, 0, 3) == 0)));
+    }
+    if (maker.graph.outputs.empty()) maker.output(x);
+    int64_t elements = 0;  // scrambled places take several times the memory
+    for (const graph::Value& v : maker.graph.values) elements += for_test::storage_elements(v);
+    const bool scramble = elements < 200'000 && pick(random, 0, 2) == 0;
+    EXPECT_GT(run_candidates(maker.graph, random, seed, scramble ? seed : 0, seed % 8 == 0), 0);
+  }
+}
+
+/// Shapes of models: rows x depth x lanes, with weights stored [n, k].
+TEST(Matmul, LinearLayersUseManyCores) {
+  struct Shape {
+    int64_t m, k, n;
+  };
+  uint64_t seed = 1;
+  for (const Shape s : {Shape{1, 576, 576}, Shape{1, 384, 1536}, Shape{256, 384, 384}, Shape{7, 1000, 64}}) {
+    for (const bool stored_nk : {false, true}) {
+      GraphMaker maker;
+      Product p;
+      p.dims = {{Role::m, s.m}, {Role::n, s.n}, {Role::k, s.k}};
+      p.result = HostType::f32;
+      const Ref a = maker.input(HostType::f16, {s.m, s.k}, {s.k, 1});
+      Ref b = maker.input(HostType::f16, {s.k, s.n}, {s.n, 1});
+      if (stored_nk) {
+        b = maker.input(HostType::f16, {s.n, s.k}, {s.k, 1});
+      } else {
+        std::swap(b.sizes[0], b.sizes[1]);
+        std::swap(b.strides[0], b.strides[1]);
+      }
+      const Ref x = add_product(maker, p, a, b, {s.n, 1});
+      Ref bias = maker.input(HostType::f16, {s.n}, {1});
+      bias.sizes.insert(bias.sizes.begin(), s.m);
+      bias.strides.insert(bias.strides.begin(), 0);
+      const Ref rest = maker.input(HostType::f16, {s.m, s.n}, {s.n, 1});
+      maker.output(add_epilogue(maker, x, bias, rest, HostType::f16, {s.n, 1}));
+      Random random(seed);
+      EXPECT_GT(run_candidates(maker.graph, random, seed, 0, false), 2);
+      const plan::KernelPlan nodes = all_nodes(maker.graph, plan::Form::matmul);
+      const plan::Plan plan = plan_with(maker.graph, nodes, 0);
+      const plan::Context context{maker.graph, plan, description()};
+      const auto candidates = plan::matmul_candidates(context, nodes.nodes);
+      int64_t best = -1, one = -1;
+      std::string why;
+      for (const plan::KernelPlan& k : candidates) {
+        const int64_t ps = price(maker.graph, k, plan, description(), &why);
+        one = ps;
+        if (ps >= 0 && (best < 0 || ps < best)) best = ps;
+      }
+      if (s.m * s.n * s.k > 300'000) {
+        EXPECT_LT(best * 3, one) << s.m << " " << s.k << " " << s.n << ": " << best << " of " << one;
+      }
+      ++seed;
+    }
+  }
+}
+
+TEST(Matmul, ConvolutionsReadOverlappingWindows) {
+  for (const int64_t channels : {3, 16, 70}) {
+    for (const bool channels_last : {false, true}) {
+      const int64_t n = 2, h = 9, w = 20, f = 24, kernel = 3, oh = 4, ow = 9;
+      GraphMaker maker;
+      const std::vector<int64_t> strides = channels_last
+                                               ? std::vector<int64_t>{h * w * channels, 1, w * channels, channels}
+                                               : std::vector<int64_t>{channels * h * w, h * w, w, 1};
+      const Ref x = maker.input(HostType::f16, {n, channels, h, w}, strides);
+      const Ref weight = maker.input(HostType::f16, {f, channels, kernel, kernel},
+                                     {channels * kernel * kernel, kernel * kernel, kernel, 1});
+      Contract c;
+      c.space = as_sizes({n, f, oh, ow, channels, kernel, kernel});
+      c.roles = {Role::m, Role::n, Role::m, Role::m, Role::k, Role::k, Role::k};
+      c.a.ref = {x.value, c.space,
+                 as_sizes({strides[0], 0, 2 * strides[2], 2 * strides[3], strides[1], strides[2], strides[3]}), 0};
+      c.b.ref = {weight.value, c.space, as_sizes({0, channels * 9, 0, 0, 9, 3, 1}), 0};
+      maker.output(maker.add(std::move(c), {HostType::f16})[0]);
+      Random random(static_cast<uint64_t>(channels));
+      EXPECT_GT(run_candidates(maker.graph, random, static_cast<uint64_t>(channels), 0, false), 1);
+    }
+  }
+}
+
+/// An operand lies in a copy of another order; the copy is made by its own program.
+TEST(Matmul, RepackedWeightsAreContiguousAsMultiplied) {
+  GraphMaker maker;
+  const int64_t m = 64, n = 200, k = 160;
+  Product p;
+  p.dims = {{Role::m, m}, {Role::n, n}, {Role::k, k}};
+  const Ref a = maker.input(HostType::f16, {m, k}, {k, 1}), b = maker.input(HostType::f16, {n, k}, {k, 1});
+  maker.output(add_product(maker, p, a, b, {n, 1}));
+  const plan::KernelPlan nodes = all_nodes(maker.graph, plan::Form::matmul);
+  plan::Plan plan = plan_with(maker.graph, nodes, 0);
+  const auto repack = plan::repack_of({maker.graph, plan, description()}, 0);
+  ASSERT_TRUE(repack.has_value());
+  EXPECT_EQ(repack->read, 1);
+  EXPECT_EQ(repack->geometry.storage_elements, n * k);
+  plan.repacks = {*repack};
+  const program::Program copy = lower_repack(maker.graph, *repack, plan, description());
+  EXPECT_NO_THROW(program::verify(copy, description()));
+  const plan::Context context{maker.graph, plan, description()};
+  int64_t best = -1;
+  for (const plan::KernelPlan& c : plan::matmul_candidates(context, nodes.nodes)) {
+    const int64_t ps = price(maker.graph, c, plan, description());
+    if (ps >= 0 && (best < 0 || ps < best)) best = ps;
+  }
+  EXPECT_GT(best, 0);
+}
+
+TEST(Matmul, NoTermsAreZero) {
+  GraphMaker maker;
+  Product p;
+  p.dims = {{Role::m, 5}, {Role::n, 70}, {Role::k, 0}};
+  const Ref a = maker.input(HostType::f16, {5, 0}, {1, 1}), b = maker.input(HostType::f16, {0, 70}, {70, 1});
+  Ref bt = b;
+  std::swap(bt.sizes[0], bt.sizes[1]);
+  std::swap(bt.strides[0], bt.strides[1]);
+  maker.output(add_product(maker, p, a, bt, {70, 1}));
+  Random random(1);
+  EXPECT_GT(run_candidates(maker.graph, random, 1, 0, false), 0);
+}
+
+}  // namespace
+}  // namespace spyre::lower
