@@ -321,8 +321,7 @@ class Generator {
       table.value = longer.value;
       Expr e = leaf(loads, table, t);
       loads.back().gathers.push_back(
-          {std::move(index), Size(bound), all,
-           around ? (chance(0.5) ? program::OnOutside::fill : program::OnOutside::skip) : program::OnOutside::trap});
+          {std::move(index), Size(bound), all, around ? program::OnOutside::fill : program::OnOutside::trap});
       if (around) loads.back().fill = 1;
       return e;
     }
