@@ -157,8 +157,8 @@ layout::HostView permuted(const layout::HostView& view, std::span<const size_t> 
   layout::HostView result;
   result.offset = view.offset;
   for (const size_t d : order) {
-    result.sizes.push_back(view.sizes[d]);
-    result.strides.push_back(view.strides[d]);
+    result.sizes.push_back(d == no_dimension ? 1 : view.sizes[d]);
+    result.strides.push_back(d == no_dimension ? 1 : view.strides[d]);
   }
   if (result.sizes.empty()) result.sizes = {1}, result.strides = {1};
   return result;

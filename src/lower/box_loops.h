@@ -14,7 +14,8 @@ namespace spyre::lower {
 
 /// A view of a value in its home, with the allocation it lies in.
 struct Placed {
-  graph::Id value = graph::none;  ///< whose memory it is (the input that a value replaces)
+  graph::Id value = graph::none;  ///< whose memory it is (the input that a value replaces), or
+  int32_t scratch = graph::none;  ///< scratch memory of this number
   layout::HostView view;
   layout::Geometry geometry;
   Format format = Format::dl16;
@@ -67,7 +68,8 @@ void long_loop(KernelBuilder& builder, Bounds bounds, int64_t length, int64_t by
 /// The order of dimensions that puts the one whose indices follow a stick's lanes last (else the last one with more
 /// than one index); dimensions of size 1 are left out, at least one is kept. A view without dimensions has none.
 std::vector<size_t> lanes_last(const layout::HostView& view, const layout::Geometry& geometry);
-/// The view with these dimensions only, in this order; without any: one dimension of size 1.
+/// The view with these dimensions only, in this order; `no_dimension`, or without any: one of size 1.
+constexpr size_t no_dimension = SIZE_MAX;
 layout::HostView permuted(const layout::HostView& view, std::span<const size_t> order);
 
 /// A kernel being written, with its actuals.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lower/operands.h"
 #include "program/vector_rules.h"
 
 namespace spyre::lower {
@@ -107,7 +108,11 @@ Emitted write_boxes(const Context& context, const program::Loc& loc, const Place
   }
 
   Writer w(loc.op, cores, loc);
-  const Id target = w.formal(context, result, program::Direction::out);
+  const auto formal = [&](const Placed& memory, program::Direction direction) {
+    return memory.scratch == graph::none ? w.formal(context, memory, direction)
+                                         : w.scratch(memory.scratch, memory.view, memory.geometry, direction);
+  };
+  const Id target = formal(result, program::Direction::out);
   for (size_t p = 0; p < parts.size(); ++p) {
     const BoxPart& part = parts[p];
     const std::vector<int64_t> sizes = picked(part.sizes, 1), first = picked(part.start, 0),
@@ -125,10 +130,15 @@ Emitted write_boxes(const Context& context, const program::Loc& loc, const Place
     if (part.from) {
       Placed from = *part.from;
       from.view = permuted(from.view, order);
-      const Id source = w.formal(context, from, program::Direction::in);
+      const Id source = formal(from, program::Direction::in);
       for_each_tile(w.builder, sizes, division, context.description.max_trips, [&](const TileWalk& walk) {
-        const Id tile = w.builder.buffer(result.format, walk.tile, 2, "t");
+        Id tile = w.builder.buffer(from.format, walk.tile, 2, "t");
         w.builder.load(w.builder.ref(tile), source, walk.entries());
+        if (from.format != result.format) {
+          const Id rounded = w.builder.buffer(result.format, walk.tile, 2, "o");
+          w.builder.vector({w.builder.ref(rounded)}, {wrapped(w.builder.use(w.builder.ref(tile)), part.type)});
+          tile = rounded;
+        }
         w.builder.store(target, targets(walk), w.builder.ref(tile), shares.shared || !aligned);
       });
     } else {
@@ -146,12 +156,13 @@ Emitted write_boxes(const Context& context, const program::Loc& loc, const Place
 
 BoxPart whole_copy(const Placed& to, const Placed& from) {
   const size_t rank = to.view.sizes.size();
-  return {from, 0, std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 1), to.view.sizes};
+  return {from, base::HostType::f32, 0, std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 1), to.view.sizes};
 }
 
 BoxPart whole_fill(const Placed& to, double fill) {
   const size_t rank = to.view.sizes.size();
-  return {std::nullopt, fill, std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 1), to.view.sizes};
+  return {std::nullopt, base::HostType::f32, fill, std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 1),
+          to.view.sizes};
 }
 
 }  // namespace spyre::lower

@@ -11,7 +11,8 @@ namespace spyre::lower {
 
 /// A box of the result and what is written there: a view of a value, or one number.
 struct BoxPart {
-  std::optional<Placed> from;  ///< its view has the box's sizes; none: `fill`
+  std::optional<Placed> from;                 ///< its view has the box's sizes; none: `fill`
+  base::HostType type = base::HostType::f32;  ///< to which values of another format are rounded
   double fill = 0;
   std::vector<int64_t> start, step, sizes;  ///< per dimension of the result
 };
