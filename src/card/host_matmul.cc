@@ -48,17 +48,29 @@ thread_local Scratch scratch;
 
 int64_t panels_of(int64_t n) { return (n + panel_width - 1) / panel_width; }
 
-// Rows first..first+n-1 of a transposed tile to panels, through 16 plain rows at a time.
+// Rows first..first+n-1 of a transposed tile to panels: stick column by stick column, as memory has them, 16 rows at a
+// time.
 void pack_transposed(const Tile& tile, int64_t k, int64_t first, int64_t n, float* panels, int64_t panel_stride) {
-  const int64_t stride = k + panel_width;
+  const int64_t per_stick = base::elements_per_stick(tile.format), stride = per_stick + panel_width;
   float* rows = scratch.floats(area_rows, panel_width * stride);
-  for (int64_t p = 0; p < panels_of(n); ++p) {
-    const int64_t count = std::min<int64_t>(panel_width, n - p * panel_width);
-    Tile part = tile;
-    part.data += (first + p * panel_width) * tile.row_stride;
-    unpack(part, count, 0, k, rows, stride);
-    for (int64_t r = count; r < panel_width; ++r) std::fill_n(rows + r * stride, k, 0.0f);
-    table().transpose_panel(rows, stride, k, panels + p * panel_stride);
+  Tile part = tile;
+  for (int64_t k0 = 0; k0 < k; k0 += per_stick, part.data += tile.stick_stride, panels += per_stick * panel_width) {
+    const int64_t depth = std::min(per_stick, k - k0);
+    for (int64_t p = 0; p < panels_of(n); ++p) {
+      const int64_t count = std::min<int64_t>(panel_width, n - p * panel_width);
+      Tile sticks = part;
+      sticks.data += (first + p * panel_width) * tile.row_stride;
+      float* panel = panels + p * panel_stride;
+      if (k0 + per_stick < k) {  // the next column, at both ends
+        for (int64_t r = 0; r < count; ++r)
+          for (int64_t at : {0, 64})
+            __builtin_prefetch(sticks.data + tile.stick_stride + r * tile.row_stride + at, 0, 2);
+        for (int64_t i = per_stick; i < 2 * per_stick; ++i) __builtin_prefetch(panel + i * panel_width, 1, 3);
+      }
+      unpack(sticks, count, 0, depth, rows, stride);
+      for (int64_t r = count; r < panel_width; ++r) std::fill_n(rows + r * stride, depth, 0.0f);
+      table().transpose_panel(rows, stride, depth, panel);
+    }
   }
 }
 

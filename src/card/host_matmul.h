@@ -9,8 +9,8 @@
 namespace spyre::card::host {
 
 constexpr int panel_width = 16;
-/// The sum over k is taken in blocks: two panels of one (32 KB) and a few rows of A stay in the first-level cache.
-constexpr int64_t block_k = 256;
+/// The sum over k is taken in blocks: long enough to hide what a block costs, short enough for the caches.
+constexpr int64_t block_k = 512;
 
 /// Elements of the packed form of B[K, N]: [ceil(N / 16)][K][16], columns past N zero.
 size_t panel_elements(int64_t k, int64_t n);
@@ -24,7 +24,8 @@ void pack_b(const Tile& tile, bool transposed, int64_t k, int64_t first, int64_t
 void pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* panels);
 
 /// Rows 0..m-1, columns 0..k-1 of a tile (transposed: of the transposed tile) as A is best for matmul, block of k after
-/// block of k: [ceil(k / 256)][m][256], the last block narrower. Rows that follow each other stream through the caches.
+/// block of k: [ceil(k / block_k)][m][block_k], the last block narrower. Rows that follow each other stream through the
+/// caches.
 void pack_a(const Tile& tile, bool transposed, int64_t m, int64_t k, float* a);
 
 /// C[m, n] (+)= A[m, k] x B: lda and ldc in elements. C holds 0 afterwards when k is 0 and it is not accumulated.
@@ -37,7 +38,8 @@ struct MatmulArgs {
   int64_t ldc = 0;
   bool accumulate = false;
 };
-/// The sum over k is taken in blocks of 256, each in ascending order from 0, and the blocks are added in order to C.
+/// The sum over k is taken in blocks of block_k, each in ascending order from 0, and the blocks are added in order to
+/// C.
 void matmul(const MatmulArgs& args);
 
 struct MatmulI32Args {

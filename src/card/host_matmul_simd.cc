@@ -151,12 +151,20 @@ void block_i32(int64_t m, int64_t n, int64_t k, const int32_t* a, int64_t lda, c
 template <typename Count>
 SPYRE_INLINE void unpack_groups(const uint16_t* src, int64_t row_stride, int64_t rows, Count count, float* dst,
                                 int64_t dst_stride, int64_t group_stride) {
-  for (int64_t r = 0; r < rows; ++r)
-    for (int g = 0; g < count(); ++g)
+  // Sources come from the outer cache or memory, destinations were last used long ago: both are asked for early.
+  constexpr int64_t early = 16;
+  for (int64_t r = 0; r < rows; ++r) {
+    const uint16_t* from = src + r * row_stride;
+    float* to = dst + r * dst_stride;
+    __builtin_prefetch(from + early * row_stride, 0, 2);
+    __builtin_prefetch(from + early * row_stride + 32, 0, 2);
+    for (int g = 0; g < count(); ++g) {
+      __builtin_prefetch(to + early * dst_stride + g * group_stride, 1, 3);
 #pragma GCC unroll 4
       for (int v = 0; v < panel_vectors; ++v)
-        store(dst + r * dst_stride + g * group_stride + v * lanes,
-              load_dl16(src + r * row_stride + g * panel_width + v * lanes));
+        store(to + g * group_stride + v * lanes, load_dl16(from + g * panel_width + v * lanes));
+    }
+  }
 }
 void unpack_dl16(const uint16_t* src, int64_t row_stride, int64_t rows, int count, float* dst, int64_t dst_stride,
                  int64_t group_stride) {

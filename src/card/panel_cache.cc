@@ -1,54 +1,81 @@
 #include "card/panel_cache.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <new>
+#include <vector>
 
 namespace spyre::card {
 
 namespace {
 
-/// Blocks given back, by size: a fresh block costs a page fault per 4 KB, more than decoding into it.
-class BlockPool {
+constexpr int64_t huge_page = int64_t{2} << 20;
+constexpr int64_t usual_bytes = 4 * huge_page;
+
+}  // namespace
+
+/// Memory of many tiles, on huge pages: decoded tiles are read with long strides, and small pages cost a tenth of the
+/// speed of a product. Kept from launch to launch, since a fresh page costs more to get than to decode into.
+class PanelCache::Arena {
  public:
-  float* take(int64_t bytes) {
-    {
-      std::lock_guard lock(mutex_);
-      auto it = free_.find(bytes);
-      if (it != free_.end()) {
-        float* p = it->second;
-        free_.erase(it);
-        held_ -= bytes;
-        return p;
-      }
-    }
-    void* p = std::aligned_alloc(128, static_cast<size_t>((bytes + 127) / 128 * 128));
-    if (!p) throw std::bad_alloc();
-    return static_cast<float*>(p);
-  }
-  void give(float* p, int64_t bytes) {
-    {
-      std::lock_guard lock(mutex_);
-      if (held_ + bytes <= limit) {
-        free_.emplace(bytes, p);
-        held_ += bytes;
+  explicit Arena(int64_t bytes) : bytes_(bytes) {
+    if (bytes == usual_bytes) {
+      std::lock_guard lock(free().mutex);
+      if (!free().list.empty()) {
+        data_ = free().list.back();
+        free().list.pop_back();
         return;
       }
     }
-    std::free(p);
+    data_ = static_cast<std::byte*>(std::aligned_alloc(huge_page, static_cast<size_t>(bytes)));
+    if (!data_) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+    madvise(data_, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+#endif
   }
-  static BlockPool& shared() {
-    static BlockPool* pool = new BlockPool;
-    return *pool;
+  ~Arena() {
+    if (bytes_ == usual_bytes) {
+      std::lock_guard lock(free().mutex);
+      if (free().list.size() < most_kept) {
+        free().list.push_back(data_);
+        return;
+      }
+    }
+    std::free(data_);
   }
+  Arena(const Arena&) = delete;
+  std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
 
  private:
-  static constexpr int64_t limit = int64_t{64} << 20;
-  std::mutex mutex_;
-  std::unordered_multimap<int64_t, float*> free_;
-  int64_t held_ = 0;
+  static constexpr size_t most_kept = 8;  // 64 MB
+  struct Free {
+    std::mutex mutex;
+    std::vector<std::byte*> list;
+    Free() { list.reserve(most_kept); }
+  };
+  static Free& free() {
+    static Free* list = new Free;
+    return *list;
+  }
+  std::byte* data_ = nullptr;
+  int64_t bytes_;
 };
 
-}  // namespace
+/// Called under the lock.
+PanelCache::Block PanelCache::take(int64_t bytes) {
+  bytes = (bytes + 127) / 128 * 128;
+  if (!arena_ || arena_->bytes() - used_ < bytes) {
+    arena_ =
+        std::make_shared<Arena>(bytes <= usual_bytes ? usual_bytes : (bytes + huge_page - 1) / huge_page * huge_page);
+    used_ = 0;
+  }
+  // Shares the arena's ownership: it lives as long as one of its tiles.
+  Block block(arena_, reinterpret_cast<float*>(arena_->data() + used_));
+  used_ += bytes;
+  return block;
+}
 
 size_t PanelCache::Hash::operator()(const Key& key) const {
   uint64_t h = static_cast<uint64_t>(key.formal) * 4 + (key.panels ? 2 : 0) + (key.transposed ? 1 : 0);
@@ -61,13 +88,14 @@ size_t PanelCache::Hash::operator()(const Key& key) const {
 }
 
 PanelCache::Block PanelCache::get(const Key& key, int64_t elements, base::FunctionRef<void(float*)> build) {
+  const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
+  Block block;
   {
     std::lock_guard lock(mutex_);
     auto it = tiles_.find(key);
     if (it != tiles_.end()) return it->second.first;
+    block = take(bytes);
   }
-  const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
-  Block block(BlockPool::shared().take(bytes), [bytes](float* p) { BlockPool::shared().give(p, bytes); });
   build(block.get());
   std::lock_guard lock(mutex_);
   const auto [it, inserted] = tiles_.try_emplace(key, block, bytes);

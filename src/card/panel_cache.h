@@ -25,6 +25,7 @@ class PanelCache {
     bool operator==(const Key&) const = default;
   };
   using Block = std::shared_ptr<float>;
+  class Arena;
 
   /// Keeps at most `limit` bytes; the oldest go first.
   explicit PanelCache(int64_t limit_bytes) : limit_(limit_bytes) {}
@@ -33,6 +34,7 @@ class PanelCache {
   Block get(const Key& key, int64_t elements, base::FunctionRef<void(float*)> build);
 
  private:
+  Block take(int64_t bytes);
   struct Hash {
     size_t operator()(const Key& key) const;
   };
@@ -40,6 +42,8 @@ class PanelCache {
   std::unordered_map<Key, std::pair<Block, int64_t>, Hash> tiles_;
   std::deque<Key> order_;
   int64_t bytes_ = 0, limit_;
+  std::shared_ptr<Arena> arena_;  ///< where the next tiles go
+  int64_t used_ = 0;              ///< bytes of it
 };
 
 }  // namespace spyre::card
