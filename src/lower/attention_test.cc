@@ -1,6 +1,7 @@
 // Random attention, on candidates of the planner: each is verified, run and compared with the interpreter.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <limits>
 
 #include "lower/graph_for_test.h"
@@ -116,7 +117,8 @@ Case random_case(Random& random) {
 }
 
 TEST(Attention, RandomOnesAreTheInterpreters) {
-  constexpr uint64_t cases = 40;
+  const char* more = std::getenv("SPYRE_FUZZ_FORMS");
+  const uint64_t cases = more ? std::strtoull(more, nullptr, 10) : 40;
   for (uint64_t seed = 1; seed <= cases && !::testing::Test::HasFailure(); ++seed) {
     Random random(seed);
     Case c = random_case(random);

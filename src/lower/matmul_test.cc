@@ -2,6 +2,9 @@
 // with the interpreter.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <tuple>
+
 #include "lower/graph_for_test.h"
 #include "lower/run_for_test.h"
 #include "plan/forms.h"
@@ -163,7 +166,8 @@ Product random_product(Random& random) {
 }
 
 TEST(Matmul, RandomProductsAreTheInterpreters) {
-  constexpr uint64_t cases = 60;
+  const char* more = std::getenv("SPYRE_FUZZ_FORMS");
+  const uint64_t cases = more ? std::strtoull(more, nullptr, 10) : 50;
   for (uint64_t seed = 1; seed <= cases && !::testing::Test::HasFailure(); ++seed) {
     Random random(seed);
     const Product p = random_product(random);
@@ -233,54 +237,141 @@ TEST(Matmul, LinearLayersUseManyCores) {
   }
 }
 
+/// 3 x 3, stride 2, of [2, channels, 9, 20] to 24 channels, in the layout of images or with channels last.
+graph::Graph convolution(int64_t channels, bool channels_last) {
+  const int64_t n = 2, h = 9, w = 20, f = 24, kernel = 3, oh = 4, ow = 9;
+  GraphMaker maker;
+  const std::vector<int64_t> strides = channels_last ? std::vector<int64_t>{h * w * channels, 1, w * channels, channels}
+                                                     : std::vector<int64_t>{channels * h * w, h * w, w, 1};
+  const Ref x = maker.input(HostType::f16, {n, channels, h, w}, strides);
+  const Ref weight = maker.input(HostType::f16, {f, channels, kernel, kernel},
+                                 {channels * kernel * kernel, kernel * kernel, kernel, 1});
+  Contract c;
+  c.space = as_sizes({n, f, oh, ow, channels, kernel, kernel});
+  c.roles = {Role::m, Role::n, Role::m, Role::m, Role::k, Role::k, Role::k};
+  c.a.ref = {x.value, c.space,
+             as_sizes({strides[0], 0, 2 * strides[2], 2 * strides[3], strides[1], strides[2], strides[3]}), 0};
+  c.b.ref = {weight.value, c.space, as_sizes({0, channels * 9, 0, 0, 9, 3, 1}), 0};
+  std::vector<int64_t> out;
+  if (channels_last) out = {f * oh * ow, 1, ow * f, f};
+  maker.output(maker.add(std::move(c), {HostType::f16}, out)[0]);
+  return maker.graph;
+}
+
 TEST(Matmul, ConvolutionsReadOverlappingWindows) {
   for (const int64_t channels : {3, 16, 70}) {
     for (const bool channels_last : {false, true}) {
-      const int64_t n = 2, h = 9, w = 20, f = 24, kernel = 3, oh = 4, ow = 9;
-      GraphMaker maker;
-      const std::vector<int64_t> strides = channels_last
-                                               ? std::vector<int64_t>{h * w * channels, 1, w * channels, channels}
-                                               : std::vector<int64_t>{channels * h * w, h * w, w, 1};
-      const Ref x = maker.input(HostType::f16, {n, channels, h, w}, strides);
-      const Ref weight = maker.input(HostType::f16, {f, channels, kernel, kernel},
-                                     {channels * kernel * kernel, kernel * kernel, kernel, 1});
-      Contract c;
-      c.space = as_sizes({n, f, oh, ow, channels, kernel, kernel});
-      c.roles = {Role::m, Role::n, Role::m, Role::m, Role::k, Role::k, Role::k};
-      c.a.ref = {x.value, c.space,
-                 as_sizes({strides[0], 0, 2 * strides[2], 2 * strides[3], strides[1], strides[2], strides[3]}), 0};
-      c.b.ref = {weight.value, c.space, as_sizes({0, channels * 9, 0, 0, 9, 3, 1}), 0};
-      maker.output(maker.add(std::move(c), {HostType::f16})[0]);
       Random random(static_cast<uint64_t>(channels));
-      EXPECT_GT(run_candidates(maker.graph, random, static_cast<uint64_t>(channels), 0, false), 1);
+      EXPECT_GT(run_candidates(convolution(channels, channels_last), random, static_cast<uint64_t>(channels), 0, false),
+                1);
     }
   }
 }
 
-/// An operand lies in a copy of another order; the copy is made by its own program.
-TEST(Matmul, RepackedWeightsAreContiguousAsMultiplied) {
-  GraphMaker maker;
-  const int64_t m = 64, n = 200, k = 160;
-  Product p;
-  p.dims = {{Role::m, m}, {Role::n, n}, {Role::k, k}};
-  const Ref a = maker.input(HostType::f16, {m, k}, {k, 1}), b = maker.input(HostType::f16, {n, k}, {k, 1});
-  maker.output(add_product(maker, p, a, b, {n, 1}));
-  const plan::KernelPlan nodes = all_nodes(maker.graph, plan::Form::matmul);
-  plan::Plan plan = plan_with(maker.graph, nodes, 0);
-  const auto repack = plan::repack_of({maker.graph, plan, description()}, 0);
-  ASSERT_TRUE(repack.has_value());
-  EXPECT_EQ(repack->read, 1);
-  EXPECT_EQ(repack->geometry.storage_elements, n * k);
-  plan.repacks = {*repack};
-  const program::Program copy = lower_repack(maker.graph, *repack, plan, description());
-  EXPECT_NO_THROW(program::verify(copy, description()));
-  const plan::Context context{maker.graph, plan, description()};
-  int64_t best = -1;
-  for (const plan::KernelPlan& c : plan::matmul_candidates(context, nodes.nodes)) {
-    const int64_t ps = price(maker.graph, c, plan, description());
-    if (ps >= 0 && (best < 0 || ps < best)) best = ps;
+/// Runs the copying program, then the plan's program on the copy. Returns the first difference from the interpreter.
+std::string run_on_copy(const graph::Graph& graph, const plan::Plan& plan, uint64_t seed) {
+  runtime::Device& device = for_test::test_device();
+  runtime::Stream& stream = device.default_stream();
+  const auto contents = [&](const runtime::AllocationPtr& m) {
+    return runtime::contents_of(device, m->state(), m->logical_bytes());
+  };
+  const auto allocate = [&](HostType type, const layout::Geometry& geometry) {
+    auto placement = std::make_shared<runtime::Placement>();
+    placement->type = type;
+    placement->geometry = geometry;
+    auto memory =
+        device.allocator().allocate_exact(geometry.storage_elements * base::host_bytes(type), stream, placement);
+    device.synchronize();
+    const runtime::Contents c = contents(memory);
+    std::memset(c.bytes, 0xff, static_cast<size_t>(c.device_bytes()));
+    return memory;
+  };
+  Random random(seed);
+  std::vector<runtime::AllocationPtr> memory(graph.values.size());
+  std::vector<graph::Tensor> inputs;
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const graph::Value& value = graph.values[v];
+    memory[v] = allocate(value.type, plan.homes[v].geometry);
+    if (value.node != graph::none) continue;
+    graph::Tensor tensor;
+    const auto n = static_cast<size_t>(for_test::storage_elements(value));
+    std::vector<std::byte> elements(2 * n);
+    for (size_t e = 0; e < n; ++e) {
+      for_test::encode(base::Format::dl16, default_fill(graph, static_cast<graph::Id>(v), random), &elements[2 * e]);
+      tensor.value.push_back(for_test::decode(base::Format::dl16, &elements[2 * e]));
+    }
+    runtime::scatter(elements.data(),
+                     runtime::device_side(contents(memory[v]), value.type, {{static_cast<int64_t>(n)}, {1}, 0}));
+    inputs.push_back(std::move(tensor));
   }
-  EXPECT_GT(best, 0);
+  const plan::Repack& repack = plan.repacks.at(0);
+  const auto& contract = std::get<Contract>(graph.nodes[static_cast<size_t>(repack.node)].kind);
+  const runtime::AllocationPtr copy =
+      allocate(graph.values[static_cast<size_t>(contract.b.ref.value)].type, repack.geometry);
+  const auto launch = [&](const program::Program& program, const std::vector<runtime::Binding>& bindings) {
+    const auto executable = std::make_shared<const card::Executable>(program, device.description());
+    runtime::LoadedProgram::load(device, executable)->launch(stream, bindings, {});
+    device.synchronize();
+  };
+  launch(lower_repack(graph, repack, plan, device.description()),
+         {{0, memory[static_cast<size_t>(contract.b.ref.value)].get()}, {1, copy.get()}});
+  const Lowered lowered = lower(graph, plan, device.description());
+  std::vector<runtime::Binding> bindings;
+  for (size_t s = 0; s < lowered.symbols.size(); ++s) {
+    const Lowered::Source& source = lowered.symbols[s];
+    const bool is_copy = source.value == graph::none;
+    EXPECT_TRUE(!is_copy || source.repack == 0);
+    bindings.push_back(
+        {static_cast<program::Id>(s), is_copy ? copy.get() : memory[static_cast<size_t>(source.value)].get()});
+  }
+  launch(lowered.program, bindings);
+  const graph::Id result = graph.outputs[0].value;
+  const graph::Value& value = graph.values[static_cast<size_t>(result)];
+  const auto n = static_cast<size_t>(for_test::storage_elements(value));
+  std::vector<std::byte> got(2 * n);
+  runtime::gather(runtime::device_side(contents(memory[static_cast<size_t>(result)]), value.type,
+                                       {{static_cast<int64_t>(n)}, {1}, 0}),
+                  got.data());
+  const graph::Tensor want = graph::interpret(graph, inputs, {})[static_cast<size_t>(result)];
+  for (size_t e = 0; e < n; ++e) {
+    const double have = for_test::decode(base::Format::dl16, &got[2 * e]);
+    if (!(std::abs(have - want.value[e]) <= graph::tolerance(want, e, base::Format::dl16)))
+      return fmt::format("element {}: {} instead of {}", e, have, want.value[e]);
+  }
+  return {};
+}
+
+void expect_runs_on_copy(const graph::Graph& graph, uint64_t scramble) {
+  const plan::KernelPlan nodes = all_nodes(graph, plan::Form::matmul);
+  plan::Plan plan = plan_with(graph, nodes, scramble);
+  const auto repack = plan::repack_of({graph, plan, description()}, 0);
+  ASSERT_TRUE(repack.has_value()) << graph::print(graph);
+  plan.repacks = {*repack};
+  int64_t best = -1;
+  for (const plan::KernelPlan& c : plan::matmul_candidates({graph, plan, description()}, nodes.nodes)) {
+    const int64_t ps = price(graph, c, plan, description());
+    if (ps < 0 || (best >= 0 && ps >= best)) continue;
+    best = ps;
+    plan.kernels = {c};
+  }
+  ASSERT_GT(best, 0);
+  EXPECT_EQ(run_on_copy(graph, plan, 5), "") << graph::print(graph);
+}
+
+/// An operand lies in a copy of another order, which its own program makes.
+TEST(Matmul, RepackedWeightsAreReadAsMultiplied) {
+  for (const uint64_t scramble : {0, 9}) {
+    for (const auto& [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{64, 200, 160}, {1, 64, 1000}, {3, 1000, 70}}) {
+      GraphMaker maker;
+      Product p;
+      p.dims = {{Role::m, m}, {Role::n, n}, {Role::k, k}};
+      const Ref a = maker.input(HostType::f16, {m, k}, {k, 1}), b = maker.input(HostType::f16, {n, k}, {k, 1});
+      maker.output(add_product(maker, p, a, b, {n, 1}));
+      expect_runs_on_copy(maker.graph, scramble);
+    }
+    expect_runs_on_copy(convolution(70, false), scramble);
+    expect_runs_on_copy(convolution(70, true), scramble);
+  }
 }
 
 TEST(Matmul, NoTermsAreZero) {

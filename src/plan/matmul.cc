@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "layout/geometry.h"
 #include "program/verify_sticks.h"
-#include "timing/laws.h"
 
 namespace spyre::plan {
 namespace {
@@ -29,11 +28,6 @@ std::string shape_text(std::span<const graph::Size> sizes) {
   const auto* contract = std::get_if<Contract>(&node.kind);
   fail(Fault::unimplemented, "{} ({}): a product over {} with {}", node.loc.op, node.loc.source,
        contract ? shape_text(contract->space) : "no space", what);
-}
-
-bool stored(const Context& context, graph::Id value) {
-  const Home::Kind kind = context.plan.homes[static_cast<size_t>(value)].kind;
-  return kind == Home::Kind::output || kind == Home::Kind::temp || kind == Home::Kind::replaces;
 }
 
 /// An axis of size 1 that every node has.
@@ -73,16 +67,12 @@ int longest(const Axes& axes, Role role) {
   return best;
 }
 
-Format format_of(const Context& context, graph::Id value) {
-  return context.plan.homes[static_cast<size_t>(value)].geometry.format;
-}
-
 bool is_integer(Format f) { return f == Format::i32 || f == Format::u32 || f == Format::i16 || f == Format::i8; }
 bool is_fp8(Format f) { return f == Format::e4m3 || f == Format::e5m2; }
 
 void choose_formats(const Context& context, const graph::Node& node, MatmulShape& shape) {
   const auto& reads = shape.axes.nodes[0].reads;
-  const Format a = format_of(context, reads[0].value), b = format_of(context, reads[1].value);
+  const Format a = memory_format(context, reads[0].value), b = memory_format(context, reads[1].value);
   const HostType result = context.graph.values[static_cast<size_t>(node.results[0])].type;
   const bool integers = is_integer(a);
   if (is_integer(b) != integers || (result == HostType::i32 || result == HostType::i64) != integers)
@@ -119,6 +109,15 @@ std::vector<int64_t> contiguous_strides(const MatmulShape& shape, const std::vec
 }
 
 }  // namespace
+
+bool is_stored(const Context& context, graph::Id value) {
+  const Home::Kind kind = context.plan.homes[static_cast<size_t>(value)].kind;
+  return kind == Home::Kind::output || kind == Home::Kind::temp || kind == Home::Kind::replaces;
+}
+
+Format memory_format(const Context& context, graph::Id value) {
+  return context.plan.homes[static_cast<size_t>(value)].geometry.format;
+}
 
 StoreShape store_shape(const AxisRef& ref, const std::vector<int64_t>& sizes, std::span<const int> walked,
                        const layout::Geometry& geometry) {
@@ -218,7 +217,7 @@ MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> node
   for (size_t n = 0; n < nodes.size(); ++n) {
     const graph::Node& member = context.graph.nodes[static_cast<size_t>(nodes[n])];
     for (size_t r = 0; r < member.results.size(); ++r)
-      if (stored(context, member.results[r])) add_alignment(context, shape, shape.axes.nodes[n].results[r]);
+      if (is_stored(context, member.results[r])) add_alignment(context, shape, shape.axes.nodes[n].results[r]);
   }
   return shape;
 }
@@ -231,16 +230,8 @@ int64_t matmul_chunk(const MatmulShape& shape, int axis, int64_t parts) {
   return round_up(ceil_div(size, parts), align);
 }
 
-namespace {
-
-struct Parts {
-  int64_t size = 1, chunk = 1, tile = 1;
-  int64_t trips() const { return ceil_div(chunk, tile); }
-};
-
-/// What a plan does to each axis.
-std::vector<Parts> parts_of(const MatmulShape& shape, const KernelPlan& kernel) {
-  std::vector<Parts> parts(shape.axes.sizes.size());
+std::vector<AxisParts> matmul_parts(const MatmulShape& shape, const KernelPlan& kernel) {
+  std::vector<AxisParts> parts(shape.axes.sizes.size());
   for (size_t a = 0; a < parts.size(); ++a) parts[a].size = parts[a].chunk = shape.axes.sizes[a];
   for (size_t i = 0; i < shape.parallel.size(); ++i) {
     const int a = shape.parallel[i];
@@ -254,10 +245,8 @@ std::vector<Parts> parts_of(const MatmulShape& shape, const KernelPlan& kernel) 
   return parts;
 }
 
-}  // namespace
-
 std::vector<int> matmul_order(const MatmulShape& shape, const KernelPlan& kernel) {
-  const auto parts = parts_of(shape, kernel);
+  const auto parts = matmul_parts(shape, kernel);
   const Role rows = shape.swapped ? Role::n : Role::m;
   std::vector<int> batch, left, right;
   int64_t left_trips = 1, right_trips = 1;
@@ -279,262 +268,6 @@ std::vector<int> matmul_order(const MatmulShape& shape, const KernelPlan& kernel
   order.insert(order.end(), outer.begin(), outer.end());
   order.insert(order.end(), inner.begin(), inner.end());
   return order;
-}
-
-// ------------------------------------------------------------------------------------------------------ candidates
-
-namespace {
-
-class Search {
- public:
-  Search(const Context& context, std::span<const graph::Id> nodes)
-      : context_(context), d_(context.description), shape_(matmul_shape(context, nodes)) {
-    kernel_.form = Form::matmul;
-    kernel_.nodes.assign(nodes.begin(), nodes.end());
-    for (int side = 0; side < 2; ++side) {
-      const Format f = shape_.read_of(side) == 1 && shape_.repack != graph::none
-                           ? context.plan.repacks[static_cast<size_t>(shape_.repack)].geometry.format
-                           : format_of(context, shape_.operand(side).value);
-      bytes_[side] = base::format_bytes(f);
-      turned_bytes_[side] = f != shape_.compute ? base::format_bytes(shape_.compute) : 0;
-    }
-    measure_epilogue(nodes);
-  }
-
-  std::vector<KernelPlan> run() {
-    kernel_.grid.assign(shape_.parallel.size() + 1, 1);
-    divide(0, 1);
-    std::stable_sort(found_.begin(), found_.end(),
-                     [](const KernelPlan& x, const KernelPlan& y) { return x.cost_ps < y.cost_ps; });
-    if (found_.size() > most) found_.resize(most);
-    for (const int64_t limit : {256, 64}) {  // smaller tiles, in case the estimate of LX was too low
-      kernel_.grid =
-          found_.empty() || limit == 64 ? std::vector<int32_t>(shape_.parallel.size() + 1, 1) : found_.front().grid;
-      choose_tile(limit == 64 ? 16 : 32, 64, limit);
-      kernel_.cost_ps = 0;
-      kernel_.slots = limit == 64 ? 1 : 2;
-      found_.push_back(kernel_);
-    }
-    for (KernelPlan& k : found_) k.cost_ps = 0;
-    return std::move(found_);
-  }
-
-  bool fits_smallest() {
-    kernel_.grid.assign(shape_.parallel.size() + 1, 1);
-    choose_tile(32, 64, 64);
-    return lx_bytes() <= d_.lx_usable_bytes / 2;
-  }
-
- private:
-  static constexpr size_t most = 12;
-
-  void measure_epilogue(std::span<const graph::Id> nodes) {
-    const auto row = static_cast<size_t>(shape_.row), lane = static_cast<size_t>(shape_.lane);
-    for (size_t n = 0; n < nodes.size(); ++n) {
-      const NodeAxes& node = shape_.axes.nodes[n];
-      for (size_t r = 0; n > 0 && r < node.reads.size(); ++r) {
-        const AxisRef& read = node.reads[r];
-        if (read.internal) continue;
-        const int64_t bytes = 2 * base::format_bytes(format_of(context_, read.value));
-        if (read.strides[row] != 0)
-          tile_bytes_ += bytes;
-        else if (read.strides[lane] != 0)
-          row_bytes_ += bytes;
-      }
-      const graph::Node& member = context_.graph.nodes[static_cast<size_t>(nodes[n])];
-      for (const graph::Id value : member.results) {
-        if (n > 0) tile_bytes_ += 4;
-        if (stored(context_, value)) tile_bytes_ += 2 * base::format_bytes(format_of(context_, value));
-      }
-    }
-  }
-
-  /// All ways of dividing parallel axis i and those behind it, and then the depth.
-  void divide(size_t i, int64_t cores) {
-    if (i == shape_.parallel.size()) return divide_depth(cores);
-    const int a = shape_.parallel[i];
-    const int64_t size = shape_.axes.sizes[static_cast<size_t>(a)];
-    int64_t last = 0;
-    for (int64_t parts = 1; parts <= std::min<int64_t>(size, d_.cores / cores); ++parts) {
-      const int64_t chunk = matmul_chunk(shape_, a, parts);
-      if (chunk == last || ceil_div(size, chunk) != parts) continue;
-      last = chunk;
-      kernel_.grid[i] = static_cast<int32_t>(parts);
-      divide(i + 1, cores * parts);
-    }
-    kernel_.grid[i] = 1;
-  }
-
-  void divide_depth(int64_t cores) {
-    const int64_t size = shape_.axes.sizes[static_cast<size_t>(shape_.depth)];
-    for (int64_t parts = 1; parts <= d_.cores / cores; parts *= 2) {
-      if (parts > 1 && (shape_.sum != Format::f32 || ceil_div(size, parts) < 256 || shape_.empty)) break;
-      if (ceil_div(size, matmul_chunk(shape_, shape_.depth, parts)) != parts) continue;
-      kernel_.grid.back() = static_cast<int32_t>(parts);
-      choose_tile(128, 512, INT64_MAX);
-      estimate();
-    }
-    kernel_.grid.back() = 1;
-  }
-
-  int64_t chunk(int axis) const {
-    if (axis == shape_.depth) return matmul_chunk(shape_, axis, kernel_.grid.back());
-    const auto at = std::find(shape_.parallel.begin(), shape_.parallel.end(), axis) - shape_.parallel.begin();
-    return matmul_chunk(shape_, axis, kernel_.grid[static_cast<size_t>(at)]);
-  }
-
-  /// The largest tile within these limits that fits: even parts of what a core has.
-  void choose_tile(int64_t rows, int64_t lanes, int64_t depth) {
-    const int64_t all_rows = chunk(shape_.row), all_lanes = chunk(shape_.lane), all_depth = chunk(shape_.depth);
-    const int64_t stick = base::elements_per_stick(Format::dl16);
-    const auto even = [](int64_t all, int64_t limit, int64_t unit) {
-      const int64_t trips = ceil_div(all, std::max(limit, unit));
-      return trips <= 1 ? all : std::min(all, round_up(ceil_div(all, trips), unit));
-    };
-    const int64_t lane_unit = std::lcm(stick, std::max<int64_t>(shape_.align[static_cast<size_t>(shape_.lane)], 1));
-    const int64_t row_unit = std::max<int64_t>(shape_.align[static_cast<size_t>(shape_.row)], 1);
-    for (;;) {
-      kernel_.tile = {shape_.trap ? 1 : even(all_rows, rows, row_unit), even(all_lanes, lanes, lane_unit),
-                      even(all_depth, depth, stick)};
-      if (lx_bytes() <= d_.lx_usable_bytes * 9 / 10) return;
-      if (kernel_.tile[2] > 512) {
-        depth = std::max<int64_t>(512, kernel_.tile[2] / 2);
-      } else if (kernel_.tile[1] > 256 && lanes > 256) {
-        lanes = 256;
-      } else if (kernel_.tile[0] > 64 && rows > 64) {
-        rows = 64;
-      } else if (kernel_.tile[2] > stick && depth > stick) {
-        depth = std::max(stick, kernel_.tile[2] / 2);
-      } else if (kernel_.tile[1] > lane_unit && lanes > stick) {
-        lanes = std::max(stick, kernel_.tile[1] / 2);
-      } else if (kernel_.tile[0] > row_unit && rows > 1) {
-        rows = std::max<int64_t>(1, kernel_.tile[0] / 2);
-      } else {
-        return;
-      }
-    }
-  }
-
-  int64_t padded(int64_t lanes, int64_t bytes) const { return round_up(lanes * bytes, base::stick_bytes); }
-
-  int64_t operand_bytes(int side, int64_t bytes) const {
-    const MatmulShape::Tile t = shape_.tile_of(side);
-    return extent(t.outer) * padded(extent(t.inner), bytes);
-  }
-  int64_t extent(int axis) const { return kernel_.tile[axis == shape_.row ? 0 : axis == shape_.lane ? 1 : 2]; }
-
-  int64_t lx_bytes() const {
-    int64_t bytes = 0;
-    for (int side = 0; side < 2; ++side)
-      bytes += kernel_.slots * (operand_bytes(side, bytes_[side]) + operand_bytes(side, turned_bytes_[side]));
-    const int64_t sum = kernel_.tile[0] * padded(kernel_.tile[1], 4);
-    return bytes + kernel_.slots * sum + ceil_div(sum, 4) * tile_bytes_ + padded(kernel_.tile[1], 4) * row_bytes_;
-  }
-
-  /// Modelled time of the busiest core, roughly: enough to rank.
-  void estimate() {
-    const auto parts = parts_of(shape_, kernel_);
-    double tiles = 1, points = 1;
-    for (int a : shape_.terms) points *= static_cast<double>(parts[static_cast<size_t>(a)].size);
-    for (int a : shape_.parallel) tiles *= static_cast<double>(parts[static_cast<size_t>(a)].trips());
-    const double depth_trips = static_cast<double>(parts[static_cast<size_t>(shape_.depth)].trips());
-    const double steps = tiles * points * depth_trips;
-    const int64_t rows = kernel_.tile[0], lanes = kernel_.tile[1], depth = kernel_.tile[2];
-    double work = 0;
-    if (shape_.on_pt) {
-      const int64_t turned = (shape_.tile_of(0).turned ? operand_bytes(0, bytes_[0]) : 0) +
-                             (shape_.tile_of(1).turned ? operand_bytes(1, bytes_[1]) : 0);
-      const int64_t port =
-          timing::lx_port_ps(timing::pt_lx_bytes(rows, lanes, depth, shape_.compute, d_) + 2 * turned, d_);
-      work = static_cast<double>(
-          std::max(timing::pt_ps(rows, lanes, depth, shape_.compute, d_) + timing::lx_port_ps(2 * turned, d_), port));
-    } else {
-      work = static_cast<double>(
-          timing::sfp_ps(static_cast<double>(rows * depth * ceil_div(lanes, d_.sfp_lanes_f32)), d_));
-    }
-    // Memory: each operand once per change of what it depends on.
-    double cores = 1;
-    for (const int32_t p : kernel_.grid) cores *= p;
-    const std::vector<int> order = matmul_order(shape_, kernel_);
-    const bool streams = depth_trips > 1 || points > 1;
-    double memory = 0;
-    for (int side = 0; side < 2; ++side) {
-      const AxisRef& ref = shape_.operand(side);
-      double loads = 1, pending = 1;
-      for (int a : order) {
-        const auto trips = static_cast<double>(parts[static_cast<size_t>(a)].trips());
-        pending *= trips;
-        if (ref.strides[static_cast<size_t>(a)] != 0) loads *= pending, pending = 1;
-      }
-      if (streams) loads = tiles * points * depth_trips;
-      double group = 1;
-      for (size_t i = 0; i < shape_.parallel.size(); ++i)
-        if (ref.strides[static_cast<size_t>(shape_.parallel[i])] == 0)
-          group = std::max(group, static_cast<double>(kernel_.grid[i]));
-      memory += loads * static_cast<double>(operand_bytes(side, bytes_[side])) * cores / group;
-    }
-    memory += tiles * static_cast<double>(rows * padded(lanes, 2)) * cores / kernel_.grid.back();
-    const double memory_ps = static_cast<double>(timing::bytes_ps(memory, d_.memory_gbps));
-    const double own_ps = static_cast<double>(timing::bytes_ps(memory / cores, d_.memory_core_gbps));
-    double psum = 0;
-    if (kernel_.grid.back() > 1)
-      psum = tiles * static_cast<double>(timing::psum_ps(rows * lanes * 4, kernel_.grid.back(), 1, d_));
-    const double start = static_cast<double>(timing::cycles_ps(4 * d_.step_cycles, d_.core_ghz));
-    // The accumulator's way through the SFP, once a tile.
-    const double sfp =
-        tiles * static_cast<double>(timing::sfp_ps(static_cast<double>(rows * ceil_div(lanes, d_.sfp_lanes_f32)) *
-                                                       static_cast<double>(2 * kernel_.nodes.size()),
-                                                   d_));
-    const double total = std::max({steps * (work + start), memory_ps, own_ps, sfp}) + psum + work + start * 8;
-    kernel_.cost_ps = static_cast<int64_t>(std::min(total, 9e17));
-    found_.push_back(kernel_);
-    if (found_.size() > 4096) {
-      std::nth_element(found_.begin(), found_.begin() + 64, found_.end(),
-                       [](const KernelPlan& x, const KernelPlan& y) { return x.cost_ps < y.cost_ps; });
-      found_.resize(64);
-    }
-  }
-
-  const Context& context_;
-  const device::Description& d_;
-  MatmulShape shape_;
-  KernelPlan kernel_;
-  int64_t bytes_[2] = {2, 2}, turned_bytes_[2] = {0, 0};
-  int64_t tile_bytes_ = 0, row_bytes_ = 0;  ///< of the maps: per element of the tile, and of one row
-  std::vector<KernelPlan> found_;
-};
-
-}  // namespace
-
-bool matmul_accepts(const Context& context, std::span<const graph::Id> nodes) {
-  constexpr size_t most_nodes = 16;
-  if (nodes.empty() || nodes.size() > most_nodes) return false;
-  const auto* contract = std::get_if<Contract>(&context.graph.nodes[static_cast<size_t>(nodes[0])].kind);
-  if (contract == nullptr || !contract->a.gathers.empty() || !contract->b.gathers.empty()) return false;
-  for (size_t n = 1; n < nodes.size(); ++n)
-    if (!std::holds_alternative<graph::Map>(context.graph.nodes[static_cast<size_t>(nodes[n])].kind)) return false;
-  try {
-    const MatmulShape shape = matmul_shape(context, nodes);
-    if (shape.empty && nodes.size() > 1) return false;
-    for (size_t n = 1; n < nodes.size(); ++n) {
-      const NodeAxes& node = shape.axes.nodes[n];
-      bool inside = false;
-      for (const AxisRef& r : node.reads) inside = inside || r.internal;
-      if (!inside) return false;
-      for (size_t a = 0; a < shape.axes.sizes.size(); ++a)
-        if (node.has[a] != shape.axes.nodes[0].has[a] && !shape.axes.nodes[0].reduced[a]) return false;
-      for (size_t a = 0; a < shape.axes.sizes.size(); ++a)
-        if (node.has[a] && shape.axes.nodes[0].reduced[a]) return false;
-    }
-    return Search(context, nodes).fits_smallest();
-  } catch (const Error& error) {
-    if (error.fault() == Fault::unimplemented) return false;
-    throw;
-  }
-}
-
-std::vector<KernelPlan> matmul_candidates(const Context& context, std::span<const graph::Id> nodes) {
-  return Search(context, nodes).run();
 }
 
 // ---------------------------------------------------------------------------------------------------------- repack

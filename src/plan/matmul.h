@@ -53,9 +53,22 @@ MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> node
 /// Elements of one part when an axis is divided in `parts`; the last ones may be smaller or empty.
 int64_t matmul_chunk(const MatmulShape& shape, int axis, int64_t parts);
 
+/// What a plan does to one axis: elements, of one core, of one tile.
+struct AxisParts {
+  int64_t size = 1, chunk = 1, tile = 1;
+  int64_t trips() const { return (chunk + tile - 1) / tile; }
+};
+/// Per axis.
+std::vector<AxisParts> matmul_parts(const MatmulShape& shape, const KernelPlan& kernel);
+
 /// Axes of a tile's loops over parallel axes, outermost first: the operand that is read again more cheaply varies
 /// within.
 std::vector<int> matmul_order(const MatmulShape& shape, const KernelPlan& kernel);
+
+/// Whether this kernel writes the value to memory.
+bool is_stored(const Context& context, graph::Id value);
+/// Of the memory of a value.
+base::Format memory_format(const Context& context, graph::Id value);
 
 /// How a view's elements share sticks (program::verifier::StickShape over the axes): for the stores of a form.
 struct StoreShape {
