@@ -71,7 +71,8 @@ class ReduceKernel {
     for (const auto& d : node_.dims)
       for (const int a : d) {
         if (node_.reduced[a]) reduced.push_back(a);
-        if (node_.reduced[a] && kernel_.grid[a] != 1) fail(Fault::program, "a reduced axis is divided over cores");
+        if (node_.reduced[a] && a != shape_.reduced && loops_.parts(a) > 1)
+          fail(Fault::program, "a reduced axis without tiles is divided over cores");
       }
     loops_.run(kept, [&] {
       const Tile outer = state_tile();
@@ -79,11 +80,21 @@ class ReduceKernel {
       std::vector<BufRef> states;
       for (size_t s = 0; s < formats.size(); ++s) {
         states.push_back(elements_.boxed(builder_.buffer(formats[s], outer.shape, kernel_.slots, "s"), outer));
-        builder_.vector({states[s]}, {neutral(reduce_.monoid, static_cast<int>(s), register_of(formats[s]))});
+        builder_.vector({builder_.ref(states[s].buffer)},
+                        {neutral(reduce_.monoid, static_cast<int>(s), register_of(formats[s]))});
       }
       loops_.run(reduced, [&] { step(states, reduced); });
-      elements_.finish_reduce(0, states, outer, kernel_.slots);
-      elements_.flush();
+      const Id grid = loops_.grid(shape_.reduced);
+      const auto finish = [&] {
+        elements_.finish_reduce(0, states, outer, kernel_.slots);
+        elements_.flush();
+      };
+      if (grid == none) return finish();
+      combine(states, outer, grid);
+      program::Compare first;
+      first.a = coordinate(grid);
+      first.b = constant(0);
+      builder_.when({first}, finish);
     });
     emitted_.kernel = builder_.finish();
     emitted_.locs = builder_.locs();
@@ -167,6 +178,97 @@ class ReduceKernel {
                          {std::move(better), apply(VecOp::logical_and, {std::move(equal), std::move(earlier)})});
     builder_.vector({states[0], states[1]},
                     {apply(VecOp::select, {wins, v, best}), apply(VecOp::select, {wins, std::move(index), at})});
+  }
+
+  /// States of the cores that divide the reduced axis become those of all of it, on each of them.
+  void combine(std::vector<BufRef>& states, const Tile& outer, Id grid) {
+    // Parts gather along the first dimension, which must be free; a column of states is turned into a row for that.
+    const bool turn = outer.shape[0] != 1;
+    if (turn && (outer.shape.size() != 2 || outer.shape[1] != 1))
+      fail(Fault::program, "states of this tile can't be gathered from cores");
+    std::vector<int64_t> shape = outer.shape;
+    if (turn) std::swap(shape[0], shape[1]);
+    std::vector<int64_t> every = shape;
+    every[0] = loops_.parts(shape_.reduced);
+    std::vector<VecExpr> all;
+    std::vector<BufRef> out;
+    for (const BufRef& s : states) {
+      const Format format = builder_.buffer_of(s.buffer).format;
+      BufRef from = builder_.ref(s.buffer);
+      if (turn) {
+        const BufRef row = builder_.ref(builder_.buffer(format, shape, 1, "row"));
+        program::Move move;
+        move.to = row;
+        move.from = from;
+        move.from.transposed = true;
+        builder_.step(std::move(move));
+        from = row;
+      }
+      program::Ring ring;
+      ring.kind = program::Ring::Kind::gather;
+      ring.to = builder_.ref(builder_.buffer(format, every, 1, "every"));
+      ring.from = from;
+      ring.grid = grid;
+      all.push_back(builder_.use(ring.to));
+      builder_.step(std::move(ring));
+      out.push_back(builder_.ref(builder_.buffer(format, shape, 1, "s")));
+    }
+    combine_rows(all, out);
+    for (size_t s = 0; s < states.size(); ++s) {
+      Id buffer = out[s].buffer;
+      if (turn) {
+        buffer = builder_.buffer(builder_.buffer_of(buffer).format, outer.shape, 1, "column");
+        program::Move move;
+        move.to = builder_.ref(buffer);
+        move.from = out[s];
+        move.from.transposed = true;
+        builder_.step(std::move(move));
+      }
+      states[s] = elements_.boxed(buffer, outer);
+    }
+  }
+
+  void combine_rows(const std::vector<VecExpr>& all, const std::vector<BufRef>& out) {
+    const auto sum = [&](const BufRef& to, VecExpr value) {
+      builder_.reduce(Monoid::sum, false, {to}, {}, std::move(value), 0);
+    };
+    const VecExpr result = builder_.use(out[0]);
+    switch (reduce_.monoid) {
+      case Monoid::argmax:
+      case Monoid::argmin: {
+        const bool max = reduce_.monoid == Monoid::argmax;
+        builder_.reduce(max ? Monoid::max : Monoid::min, false, {out[0]}, {}, all[0], 0);
+        VecExpr equal = apply(VecOp::eq, {all[0], result});
+        if (result.type == Reg::f32)
+          equal = apply(VecOp::logical_or,
+                        {std::move(equal),
+                         apply(VecOp::logical_and, {apply(VecOp::is_nan, {all[0]}), apply(VecOp::is_nan, {result})})});
+        equal = apply(VecOp::logical_and, {std::move(equal), apply(VecOp::ge, {all[1], integer(0)})});
+        builder_.reduce(Monoid::min, false, {out[1]}, {},
+                        apply(VecOp::select, {std::move(equal), all[1], integer(std::numeric_limits<int32_t>::max())}),
+                        0);
+        return;
+      }
+      case Monoid::welford: {
+        sum(out[2], all[2]);
+        sum(out[1], apply(VecOp::mul, {all[0], all[2]}));  // not yet: the sum of all elements
+        builder_.vector({out[0]}, {apply(VecOp::div, {builder_.use(out[1]), builder_.use(out[2])})});
+        const VecExpr off = apply(VecOp::square, {apply(VecOp::sub, {all[0], result})});
+        sum(out[1], apply(VecOp::fma, {all[2], off, all[1]}));
+        return;
+      }
+      case Monoid::logsumexp: {
+        builder_.reduce(Monoid::max, false, {out[0]}, {}, all[0], 0);
+        VecExpr scaled = apply(VecOp::mul, {all[1], apply(VecOp::exp, {apply(VecOp::sub, {all[0], result})})});
+        sum(out[1], apply(VecOp::select, {apply(VecOp::eq, {all[0], result}), all[1], std::move(scaled)}));
+        return;
+      }
+      default: {
+        VecExpr value = all[0];
+        if (reduce_.value.type == Reg::pred) value = apply(VecOp::ne, {std::move(value), number(0)});
+        builder_.reduce(reduce_.monoid, reduce_.trap, {out[0]}, {}, std::move(value), 0);
+      }
+    }
   }
 
   const Context& context_;

@@ -41,6 +41,11 @@ void TileLoops::open(KernelBuilder& builder, int64_t max_trips) {
     if (parts_[a] > 1) range_[a] = builder.core(Bounds::of(0, axes_.sizes[a]), part_[a], g++, "c");
 }
 
+Id TileLoops::grid(int axis) const {
+  if (parts_[axis] <= 1) return none;
+  return static_cast<Id>(std::count_if(parts_.begin(), parts_.begin() + axis, [](int64_t p) { return p > 1; }));
+}
+
 void TileLoops::loop(Bounds bounds, int64_t length, int64_t by, const std::function<void(Id)>& body) {
   const int64_t trips = (length + by - 1) / by;
   if (trips <= max_trips_) {

@@ -27,6 +27,9 @@ class TileLoops {
   /// `lane` last.
   Tile tile(int lane, int always = -1) const;
   Id range(int axis) const { return range_[axis]; }
+  /// Parts of an axis, and the grid dimension that they are on (none: one part).
+  int64_t parts(int axis) const { return parts_[axis]; }
+  Id grid(int axis) const;
 
  private:
   void loop(Bounds bounds, int64_t length, int64_t by, const std::function<void(Id)>& body);

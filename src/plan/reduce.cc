@@ -32,6 +32,10 @@ std::optional<ReduceShape> reduce_shape(const graph::Graph& g, const std::vector
   if (shape.lane < 0) shape.lane = shape.reduced;
   if (n.reduced[shape.lane]) shape.reduced = shape.lane;
   shape.align = alignment(g, homes, shape.axes);
+  // Parts of the reduced axis hold whole sticks.
+  if (shape.reduced == shape.lane)
+    shape.align[shape.reduced] =
+        std::max<int64_t>(shape.align[shape.reduced], base::elements_per_stick(base::Format::dl16));
   return shape;
 }
 
@@ -61,12 +65,32 @@ std::vector<KernelPlan> reduce_candidates(const Context& context, std::span<cons
     k.nodes.assign(nodes.begin(), nodes.end());
     std::vector<int64_t> part(rank);
     for (size_t a = 0; a < rank; ++a) part[a] = rows_part(axes.sizes[a], grid[a], shape->align[a]);
-    k.tile = grow(context.graph, context.plan.homes, axes, shape->lane, whole, point, part, elements, lx);
+    std::vector<bool> points = point;
+    if (grid[shape->reduced] > 1) {
+      // States that cores gather have a dimension to do it along: the reduced one in front, or a column.
+      bool column = shape->reduced == shape->lane;
+      for (size_t a = rank; a-- > 0;) {
+        if (n.reduced[a] || static_cast<int>(a) == shape->lane || points[a]) continue;
+        if (!column) points[a] = true;
+        column = false;
+      }
+    }
+    k.tile = grow(context.graph, context.plan.homes, axes, shape->lane, whole, points, part, elements, lx);
     k.grid = std::move(grid);
     add_candidate(out, std::move(k));
   };
+  const int64_t cores = context.description.cores;
   for (const auto* order : {&outward, &inward}) {
-    const auto grid = divide(axes.sizes, shape->align, n.reduced, *order, context.description.cores);
+    const auto grid = divide(axes.sizes, shape->align, n.reduced, *order, cores);
+    int64_t used = 1;
+    for (int32_t p : grid) used *= p;
+    if (used * 2 <= cores) {  // the rest divides what is reduced
+      std::vector<bool> others(rank, true);
+      others[shape->reduced] = false;
+      auto more = divide(axes.sizes, shape->align, others, {shape->reduced}, cores / used);
+      for (size_t a = 0; a < rank; ++a) more[a] = std::max(more[a], grid[a]);
+      for (const int64_t elements : {tile_elements / 2, tile_elements / 8}) candidate(more, elements);
+    }
     for (const int64_t elements : {tile_elements, tile_elements * 4}) candidate(grid, elements);
   }
   candidate(std::vector<int32_t>(rank, 1), tile_elements);

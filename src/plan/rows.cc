@@ -300,7 +300,13 @@ std::vector<KernelPlan> rows_candidates(const Context& context, std::span<const 
   };
   for (const auto* order : {&largest, &outward, &inward}) {
     const auto grid = divide(axes.sizes, shape->align, shape->whole, *order, context.description.cores);
-    for (const int64_t elements : {tile_elements, tile_elements / 4}) candidate(grid, elements);
+    // A core's work in several trips, so that loads, vector steps and stores overlap.
+    int64_t work = 1;
+    for (size_t a = 0; a < rank; ++a) work *= rows_part(axes.sizes[a], grid[a], shape->align[a]);
+    for (const int64_t trips : {8, 3}) {
+      const int64_t elements = std::clamp<int64_t>(ceil_div(work, trips), 1024, tile_elements);
+      candidate(grid, round_up(elements, 64));
+    }
   }
   candidate(std::vector<int32_t>(rank, 1), tile_elements);
   candidate(std::vector<int32_t>(rank, 1), 64);
