@@ -1,8 +1,11 @@
 // From an instance to a plan: homes, folds, kernels, candidates.
 #include <algorithm>
+#include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "graph/walk.h"
+#include "plan/axes.h"
 #include "plan/fold.h"
 #include "plan/group.h"
 #include "plan/memo.h"
@@ -27,6 +30,26 @@ size_t at(Id id) { return static_cast<size_t>(id); }
   throw Error(Fault::unimplemented, text);
 }
 
+/// The placement of a value whose innermost dimensions are one; nothing when its rows fill whole sticks already.
+std::optional<layout::Geometry> merged_rows(const graph::Value& value, bool ieee) {
+  const std::vector<int64_t> sizes = numbers(value.sizes), strides = numbers(value.strides);
+  std::vector<size_t> order;  // outermost first
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] > 1) order.push_back(d);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  const int64_t lanes = base::elements_per_stick(base::device_format(value.type, ieee));
+  if (order.size() < 2 || sizes[order.back()] % lanes == 0) return std::nullopt;
+  std::vector<int64_t> merged;
+  for (size_t d : order) merged.push_back(sizes[d]);
+  while (merged.size() >= 2 && merged.back() % lanes != 0) {
+    merged[merged.size() - 2] *= merged.back();
+    merged.pop_back();
+  }
+  if (merged.back() % lanes != 0) return std::nullopt;
+  return layout::default_placement(merged, layout::HostView::contiguous(merged).strides, value.type, ieee).geometry;
+}
+
 class Chooser {
  public:
   Chooser(const Prepared& prepared, const device::Description& description, Price price, const Options& options,
@@ -40,6 +63,7 @@ class Chooser {
 
   Plan run() {
     const std::vector<std::vector<Id>> groups = Grouper(g_, uses_, temps_, plan_, pricer_, options_).run();
+    place_temps(groups);
     for (const std::vector<Id>& nodes : groups) add(nodes);
     plan_.kernels = std::move(kernels_);
     plan_.repacks = std::move(repacks_);
@@ -47,6 +71,38 @@ class Chooser {
   }
 
  private:
+  /// A temp whose rows are shorter than a stick (heads of 32) may lie with its innermost dimensions as one, as most of
+  /// its readers walk it: the kernels that touch it decide.
+  void place_temps(const std::vector<std::vector<Id>>& groups) {
+    std::vector<size_t> group_of(g_.nodes.size());
+    for (size_t g = 0; g < groups.size(); ++g)
+      for (Id n : groups[g]) group_of[at(n)] = g;
+    for (size_t v = 0; v < g_.values.size(); ++v) {
+      if (plan_.homes[v].kind != Home::Kind::temp) continue;
+      const auto other = merged_rows(g_.values[v], options_.ieee);
+      if (!other) continue;
+      std::set<size_t> touching{group_of[at(g_.values[v].node)]};
+      for (Id r : uses_.readers[v]) touching.insert(group_of[at(r)]);
+      const auto cost = [&] {
+        int64_t sum = 0;
+        for (size_t g : touching) {
+          const auto choice = pricer_.best(groups[g]);
+          if (!choice) return std::numeric_limits<int64_t>::max();
+          sum += choice->kernel.cost_ps;
+        }
+        return sum;
+      };
+      const int64_t now = cost();
+      plan_.homes[v].geometry = *other;
+      const int64_t then = cost();
+      const bool random = options_.random_seed != 0 && then != std::numeric_limits<int64_t>::max();
+      if (then < now || random)
+        temps_[v].geometry = *other;
+      else
+        plan_.homes[v].geometry = temps_[v].geometry;
+    }
+  }
+
   void add(const std::vector<Id>& nodes) {
     if (auto choice = pricer_.best(nodes)) {
       kernels_.push_back(std::move(choice->kernel));
@@ -63,7 +119,7 @@ class Chooser {
 
   const Graph& g_;
   const Options& options_;
-  const std::vector<Home> temps_;
+  std::vector<Home> temps_;  // where values live that need memory
   const Uses uses_;
   Plan plan_;
   Pricer pricer_;

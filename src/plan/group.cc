@@ -1,6 +1,7 @@
 #include "plan/group.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "plan/axes.h"
 
@@ -133,7 +134,70 @@ std::vector<std::vector<Id>> Grouper::run() {
     groups_.push_back({node});
     settle_all(groups_.back());
   }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (random && random_() % 2 == 0) continue;
+    while (const auto absorbed = absorb_a_source(g)) g = *absorbed;
+  }
   return std::move(groups_);
+}
+
+/// While nodes come one by one, what a later one reads is thought to need memory; so kernels that belong together may
+/// have stayed apart. Merges a kernel into `group`, which reads it, and returns where it is then.
+std::optional<size_t> Grouper::absorb_a_source(size_t group) {
+  if (form_of(graph_.nodes[at(groups_[group][0])].kind) != Form::rows) return std::nullopt;
+  for (size_t source = group; source-- > 0;) {
+    if (!reads(group, source) || !may_wait(source, group)) continue;
+    const std::vector<Id> first = groups_[source], second = groups_[group];
+    std::vector<Id> both;
+    std::merge(first.begin(), first.end(), second.begin(), second.end(), std::back_inserter(both));
+    settle_all(both);
+    if (pricer_.accepts(both) && !reads_what_it_replaces_elsewhere(both)) {
+      const auto together = pricer_.best(both);
+      settle_all(first);
+      settle_all(second);
+      const auto a = pricer_.best(first), b = pricer_.best(second);
+      if (together && (options_.random_seed != 0 || !a || !b ||
+                       together->kernel.cost_ps <= a->kernel.cost_ps + b->kernel.cost_ps)) {
+        settle_all(both);
+        groups_[group] = std::move(both);
+        groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(source));
+        for (size_t g = source; g < groups_.size(); ++g) {
+          for (Id n : groups_[g]) group_of_[at(n)] = static_cast<int>(g);
+        }
+        return group - 1;
+      }
+    }
+    settle_all(first);
+    settle_all(second);
+  }
+  return std::nullopt;
+}
+
+bool Grouper::reads(size_t group, size_t source) const {
+  for (Id n : groups_[group]) {
+    for (Id s : uses_.sources[at(n)]) {
+      if (group_of_[at(s)] == static_cast<int>(source)) return true;
+    }
+  }
+  return false;
+}
+
+/// A kernel of rows may run as late as `until`: nothing between needs it, or stores over what it reads.
+bool Grouper::may_wait(size_t source, size_t until) const {
+  if (form_of(graph_.nodes[at(groups_[source][0])].kind) != Form::rows) return false;
+  for (size_t between = source + 1; between < until; ++between) {
+    if (reads(between, source)) return false;
+    for (Id n : groups_[between]) {
+      for (Id result : graph_.nodes[at(n)].results) {
+        const Home& home = plan_.homes[at(result)];
+        if (home.kind != Home::Kind::replaces) continue;
+        for (Id r : uses_.readers[at(home.through.value)]) {
+          if (group_of_[at(r)] == static_cast<int>(source)) return false;
+        }
+      }
+    }
+  }
+  return true;
 }
 
 }  // namespace spyre::plan

@@ -1,6 +1,7 @@
 // Grouping: which nodes share a kernel. Greedy, in the order of the graph.
 #pragma once
 
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -20,6 +21,9 @@ class Grouper {
 
  private:
   bool join(Id node, size_t group);
+  std::optional<size_t> absorb_a_source(size_t group);
+  bool reads(size_t group, size_t source) const;
+  bool may_wait(size_t source, size_t until) const;
   bool reads_what_it_replaces_elsewhere(std::span<const Id> nodes) const;
   bool shares_a_read(Id node, const std::vector<Id>& group) const;
   size_t earliest(Id node) const;

@@ -53,6 +53,7 @@ Prepared prepare(Graph instance) {
   remove_empty(instance);
   copies_of_mutations(instance);
   inline_constants(instance);
+  affine_gathers(instance);
   graph::remove_dead_nodes(instance);
   out.replaces.assign(instance.values.size(), none);
   for (const Graph::Mutation& m : instance.mutations) out.replaces[at(m.value.value)] = m.input;

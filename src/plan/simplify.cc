@@ -313,4 +313,84 @@ void inline_constants(Graph& g) {
   }
 }
 
+namespace {
+
+/// constant + sum(factor x iota(d)), or nothing.
+struct Affine {
+  int64_t constant = 0;
+  std::vector<int64_t> factors;
+};
+std::optional<Affine> affine(const Expr& e, size_t rank) {
+  Affine out{0, std::vector<int64_t>(rank)};
+  if (e.leaf == Expr::Leaf::constant && e.type == Reg::i32) {
+    out.constant = e.integer;
+    return out;
+  }
+  if (e.leaf == Expr::Leaf::size) {
+    out.constant = number(e.size);
+    return out;
+  }
+  if (e.leaf == Expr::Leaf::iota) {
+    out.factors[static_cast<size_t>(e.id)] = 1;
+    return out;
+  }
+  using graph::VecOp;
+  if (e.leaf != Expr::Leaf::none || e.args.size() != 2 ||
+      (e.op != VecOp::add && e.op != VecOp::sub && e.op != VecOp::mul))
+    return std::nullopt;
+  const auto a = affine(e.args[0], rank), b = affine(e.args[1], rank);
+  if (!a || !b) return std::nullopt;
+  const auto is_constant = [](const Affine& x) {
+    return std::all_of(x.factors.begin(), x.factors.end(), [](int64_t f) { return f == 0; });
+  };
+  // a x p + b x q
+  int64_t p = 1, q = e.op == VecOp::sub ? -1 : 1;
+  if (e.op == VecOp::mul) {
+    if (!is_constant(*a) && !is_constant(*b)) return std::nullopt;
+    p = is_constant(*b) ? b->constant : 0;
+    q = is_constant(*b) ? 0 : a->constant;
+  }
+  constexpr int64_t large = INT32_MAX;  // beyond it, i32 wraps
+  out.constant = a->constant * p + b->constant * q;
+  if (std::abs(out.constant) > large) return std::nullopt;
+  for (size_t d = 0; d < rank; ++d) {
+    out.factors[d] = a->factors[d] * p + b->factors[d] * q;
+    if (std::abs(out.factors[d]) > large) return std::nullopt;
+  }
+  return out;
+}
+
+void make_strided(Load& load) {
+  const size_t rank = load.ref.sizes.size();
+  std::erase_if(load.gathers, [&](const Load::Gather& gather) {
+    const auto index = affine(gather.index, rank);
+    if (!index) return false;
+    int64_t low = index->constant, high = index->constant;
+    for (size_t d = 0; d < rank; ++d) {
+      const int64_t reach = index->factors[d] * (number(load.ref.sizes[d]) - 1);
+      (reach < 0 ? low : high) += reach;
+    }
+    if (low < 0 || high >= number(gather.bound)) return false;
+    const int64_t stride = number(gather.stride);
+    load.ref.offset = number(load.ref.offset) + index->constant * stride;
+    for (size_t d = 0; d < rank; ++d) load.ref.strides[d] = number(load.ref.strides[d]) + index->factors[d] * stride;
+    return true;
+  });
+  if (load.gathers.empty()) load.fill = 0;
+}
+
+}  // namespace
+
+void affine_gathers(Graph& g) {
+  for (Node& node : g.nodes) {
+    std::visit(
+        [&](auto& n) {
+          if constexpr (requires { n.loads; }) {
+            for (Load& load : n.loads) make_strided(load);
+          }
+        },
+        node.kind);
+  }
+}
+
 }  // namespace spyre::plan

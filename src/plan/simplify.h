@@ -13,4 +13,7 @@ void remove_empty(graph::Graph& graph);
 /// stay for other readers; what nobody reads any more is the caller's to remove.
 void inline_constants(graph::Graph& graph);
 
+/// Loads whose index is a sum of indices of the space (a position's row of a table) become plain strided ones.
+void affine_gathers(graph::Graph& graph);
+
 }  // namespace spyre::plan
