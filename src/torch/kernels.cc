@@ -170,10 +170,28 @@ void record_stream(Tensor& self, c10::Stream stream) {
     translated([&] { allocation_of(*self.storage().unsafeGetStorageImpl()).note_use(runtime_stream(stream)); });
 }
 
-/// Attention is computed by its mathematical definition, op by op.
-int64_t sdp_choice(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&, double, bool,
-                   std::optional<double>, bool) {
-  return static_cast<int64_t>(sdp::SDPBackend::math);
+/// What the device's own attention takes: no dropout, no gradients, heads of k and v in groups of q's.
+bool is_inference_attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
+                            double dropout, bool grouped) {
+  const bool learns = q.requires_grad() || k.requires_grad() || v.requires_grad() || (mask && mask->requires_grad());
+  if (dropout != 0 || (learns && at::GradMode::is_enabled())) return false;
+  if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4) return false;
+  const at::ScalarType type = q.scalar_type();
+  if ((type != at::kHalf && type != at::kBFloat16 && type != at::kFloat) || k.scalar_type() != type ||
+      v.scalar_type() != type)
+    return false;
+  if (q.sym_numel() == 0 || k.sym_numel() == 0 || v.sym_numel() == 0) return false;
+  if (q.sym_size(0) != k.sym_size(0) || q.sym_size(0) != v.sym_size(0) || q.sym_size(3) != k.sym_size(3) ||
+      k.sym_size(2) != v.sym_size(2) || k.sym_size(1) != v.sym_size(1))
+    return false;
+  if (q.sym_size(1) != k.sym_size(1) && (!grouped || q.sym_size(1) % k.sym_size(1) != 0)) return false;
+  return !mask || !mask->defined() || (mask->dim() >= 2 && mask->dim() <= 4);
+}
+
+int64_t sdp_choice(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask, double dropout,
+                   bool, std::optional<double>, bool grouped) {
+  const bool whole = is_inference_attention(q, k, v, mask, dropout, grouped);
+  return static_cast<int64_t>(whole ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 
 }  // namespace
