@@ -15,7 +15,7 @@ BUILD_INPUTS := $(CXX_SOURCES) $(shell find src bench cmake -name 'CMakeLists.tx
 
 .PHONY: help setup demo test ctest pytest slow bench benchmarks sanitize format format-check clean
 help:
-	@echo "make demo          set up, then run the main job on the soft card"
+	@echo "make demo          set up, then embed and search sentences on the soft card (TEXT=file, QUERY=\"...\")"
 	@echo "make test          set up, then all tests (C++ and Python)"
 	@echo "make bench         the figures of bench/README.md, as ratios in one run"
 	@echo "make benchmarks    builds the C++ micro-benchmarks"
@@ -40,8 +40,9 @@ $(BUILD)/.installed: $(VENV)/.stamp $(BUILD_INPUTS)
 	  -Cbuild-dir=$(BUILD) -Ccmake.define.SPYRE_TESTS=ON -Ccmake.define.SPYRE_BENCHMARKS=ON --editable .
 	@touch $@
 
+# make demo TEXT=file QUERY="what to look for"
 demo: setup
-	@$(PY) examples/demo.py
+	@$(PY) examples/demo.py $(TEXT) $(if $(QUERY),--query "$(QUERY)")
 
 test: ctest pytest
 

@@ -73,8 +73,10 @@ class _Wrapper:
     def memory_plan(self) -> None:
         self.memory_plan_reuse()  # type: ignore[attr-defined]  # no pools: device memory has an allocator
 
-    def _generate_kernel_call_helper(self, kernel_name: str, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError(f"{kernel_name}: Inductor generates no kernels for {DEVICE_NAME}")
+    def _generate_kernel_call_helper(self, kernel_name: str, call_args: Any, *, device: Any = None, **rest: Any) -> None:
+        if (device or V.graph.get_current_device_or_throw()).type == DEVICE_NAME:
+            raise NotImplementedError(f"{kernel_name}: Inductor generates no kernels for {DEVICE_NAME}")
+        super()._generate_kernel_call_helper(kernel_name, call_args, device=device, **rest)  # type: ignore[misc]
 
 
 class SubgraphWrapper(_Wrapper, SubgraphPythonWrapperCodegen):
