@@ -47,9 +47,13 @@ VecExpr Operands::expression(const graph::Expr& expr, Id at) const {
       expr,
       [&](graph::Id load) {
         const Operand& operand = operands_.at(static_cast<size_t>(load));
-        const Id ranges[] = {at};
-        VecExpr e = writer_.builder.use(at != none && operand.moves_first ? writer_.builder.ref(operand.buffer, ranges)
-                                                                          : writer_.builder.ref(operand.buffer));
+        BufRef ref = writer_.builder.ref(operand.buffer);
+        if (at != none && operand.moves_first) {
+          const Id ranges[] = {at};
+          ref = writer_.builder.ref(operand.buffer, ranges);
+          ref.box[0] = box(ref.box[0].first, constant(1));  // the loop has one index a trip
+        }
+        VecExpr e = writer_.builder.use(std::move(ref));
         if (!operand.is_bool) return e;
         return apply(VecOp::ne, {e, e.type == Reg::f32 ? number(0) : integer(0)});
       },
