@@ -149,8 +149,9 @@ class Fold {
       case Monoid::logsumexp:
         if (r == 1) {
           v = s.size;
-          // Every term moves with its own error and the maximum's; their exponentials are functions of 8 units.
-          e = s.size * (std::expm1(2 * s.e) + (s.count > 1 ? units + 8 * f32_unit : 0));
+          // Every term moves with its own error and the maximum's; their exponentials are functions of 8 units. Whoever
+          // sums in one pass takes what there is to each new maximum by another one: about log(count) of them.
+          e = s.size * (std::expm1(2 * s.e) + (s.count > 1 ? units + 8 * f32_unit * (1 + std::log2(s.count)) : 0));
           if (std::isnan(e)) e = infinity;
         }
         break;

@@ -8,6 +8,7 @@
 #include "graph/import.h"
 #include "lower/run_for_test.h"
 #include "plan/forms.h"
+#include "plan/rows.h"
 
 namespace spyre::lower {
 namespace {
@@ -306,8 +307,9 @@ class Generator {
     if (what == 1) return Expr::f32(1.5);
     if (what == 2) {
       const int64_t bound = pick(1, 9);
-      Expr index = leaf(loads, read(space, HostType::i64, fmt::format("{}{}", chance(0.5) ? "below" : "around", bound)),
-                        HostType::i64);
+      Expr index = leaf(
+          loads, read(space, HostType::i64, fmt::format("{}{}_{}", chance(0.5) ? "below" : "around", bound, inputs_)),
+          HostType::i64);
       const bool around = builder_.graph().values[loads.back().ref.value].name[0] == 'a';
       Ref table = read(space, t);
       // The table has a further dimension in front: its input is made again, longer.
