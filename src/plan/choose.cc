@@ -50,16 +50,41 @@ std::optional<layout::Geometry> merged_rows(const graph::Value& value, bool ieee
   return layout::default_placement(merged, layout::HostView::contiguous(merged).strides, value.type, ieee).geometry;
 }
 
+/// Makes copies after all whose readers (products, attentions) are slower without them than the copy takes. `made`:
+/// homes without folding.
+void make_what_folds_badly(const Graph& g, const std::vector<Home>& made, Plan& plan, Pricer& pricer) {
+  constexpr int64_t impossible = INT64_MAX / 4;
+  const auto cost = [&](Id node) {
+    const auto choice = pricer.best(std::span(&node, 1));
+    return choice ? choice->kernel.cost_ps : impossible;
+  };
+  for (size_t n = 0; n < g.nodes.size(); ++n) {
+    const Id copy = g.nodes[n].results[0];
+    Home& home = plan.homes[at(copy)];
+    if (home.kind != Home::Kind::folded || made[at(copy)].kind == Home::Kind::folded) continue;
+    std::vector<Id> readers;
+    for (size_t r = n + 1; r < g.nodes.size(); ++r) {
+      if (form_of(g.nodes[r].kind) == Form::rows) continue;
+      for (const graph::Ref* ref : graph::reads(g.nodes[r].kind)) {
+        if (ref->value == copy && (readers.empty() || readers.back() != static_cast<Id>(r)))
+          readers.push_back(static_cast<Id>(r));
+      }
+    }
+    if (readers.empty()) continue;
+    const Home folded = home;
+    int64_t without = 0, with = 0;
+    for (Id r : readers) without += cost(r);
+    home = made[at(copy)];
+    for (Id r : readers) with += cost(r);
+    if (with < without) with += cost(static_cast<Id>(n));
+    if (with >= without) home = folded;
+  }
+}
+
 class Chooser {
  public:
-  Chooser(const Prepared& prepared, const device::Description& description, Price price, const Options& options,
-          std::vector<Home> homes, const std::vector<bool>& changed)
-      : g_(prepared.graph),
-        options_(options),
-        temps_(homes),
-        uses_(prepared.graph, homes),
-        plan_{{}, std::move(homes), {}},
-        pricer_(prepared.graph, plan_, description, price, options, changed) {}
+  Chooser(const Graph& graph, const Options& options, Plan& plan, Pricer& pricer)
+      : g_(graph), options_(options), temps_(plan.homes), uses_(graph, plan.homes), plan_(plan), pricer_(pricer) {}
 
   Plan run() {
     const std::vector<std::vector<Id>> groups = Grouper(g_, uses_, temps_, plan_, pricer_, options_).run();
@@ -121,8 +146,8 @@ class Chooser {
   const Options& options_;
   std::vector<Home> temps_;  // where values live that need memory
   const Uses uses_;
-  Plan plan_;
-  Pricer pricer_;
+  Plan& plan_;
+  Pricer& pricer_;
   std::vector<KernelPlan> kernels_;
   std::vector<Repack> repacks_;
 };
@@ -140,8 +165,12 @@ Plan choose(const Prepared& prepared, const std::vector<layout::Geometry>& input
   std::mt19937_64 random(options.random_seed);
   const auto skip = [&](Id) { return options.random_seed != 0 && random() % 4 == 0; };
   store_in_place(prepared, skip, homes);
+  const std::vector<Home> made = homes;
   fold_copies(g, changed, skip, homes);
-  return Chooser(prepared, description, price, options, std::move(homes), changed).run();
+  Plan plan{{}, std::move(homes), {}};
+  Pricer pricer(g, plan, description, price, options, changed);
+  if (options.random_seed == 0) make_what_folds_badly(g, made, plan, pricer);
+  return Chooser(g, options, plan, pricer).run();
 }
 
 }  // namespace spyre::plan

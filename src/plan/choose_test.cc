@@ -91,7 +91,9 @@ struct Planned {
         const Id producer = g.values[at(value)].node;
         if (producer == none) continue;
         EXPECT_LE(kernel_of[at(producer)], kernel_of[n]);
-        if (home.kind == Kind::resident) EXPECT_EQ(kernel_of[at(producer)], kernel_of[n]);
+        if (home.kind == Kind::resident) {
+          EXPECT_EQ(kernel_of[at(producer)], kernel_of[n]);
+        }
         EXPECT_NE(home.kind, Kind::dead);
       }
     }
