@@ -11,10 +11,23 @@ using program::Reg;
 using program::VecExpr;
 using program::VecOp;
 
+namespace {
+
+void collect(const graph::Expr& expr, std::vector<bool>& used) {
+  if (expr.leaf == graph::Expr::Leaf::load) used.at(static_cast<size_t>(expr.id)) = true;
+  for (const graph::Expr& a : expr.args) collect(a, used);
+}
+
+}  // namespace
+
 Operands::Operands(Writer& writer, const Context& context, const program::Loc& loc, std::span<const graph::Load> loads,
-                   std::span<const size_t> order, const TileWalk& walk)
-    : writer_(writer), context_(context), order_(order.begin(), order.end()), walk_(walk) {
-  for (const graph::Load& load : loads) {
+                   std::span<const graph::Expr* const> exprs, std::span<const size_t> order, const TileWalk& walk)
+    : writer_(writer), context_(context), order_(order.begin(), order.end()), walk_(walk), operands_(loads.size()) {
+  std::vector<bool> used(loads.size(), false);
+  for (const graph::Expr* expr : exprs) collect(*expr, used);
+  for (size_t l = 0; l < loads.size(); ++l) {
+    if (!used[l]) continue;
+    const graph::Load& load = loads[l];
     if (!load.gathers.empty()) {
       fail(Fault::unimplemented,
            "{} ({}): it reads at places that other data gives: make that a tensor of its own first", loc.op,
@@ -36,7 +49,7 @@ Operands::Operands(Writer& writer, const Context& context, const program::Loc& l
     operand.buffer = writer.builder.buffer(memory.format, shape, 2, "x");
     writer.builder.load(writer.builder.ref(operand.buffer), writer.formal(context, memory, program::Direction::in),
                         std::move(entries));
-    operands_.push_back(operand);
+    operands_[l] = operand;
   }
 }
 

@@ -11,10 +11,10 @@ namespace spyre::lower {
 /// Tiles of a node's loads, one buffer each. Dimensions along which a load doesn't move have size 1 in its buffer.
 class Operands {
  public:
-  /// Loads the tile, in the block that is open. `order`: the dimensions of the space that the tile has, in buffer order
-  /// (none: one of size 1). Throws Error(unimplemented) for a load with an index of its own.
+  /// Loads what `exprs` read of the tile, in the block that is open. `order`: the dimensions of the space that the tile
+  /// has, in buffer order. Throws Error(unimplemented) for a load with an index of its own.
   Operands(Writer& writer, const Context& context, const program::Loc& loc, std::span<const graph::Load> loads,
-           std::span<const size_t> order, const TileWalk& walk);
+           std::span<const graph::Expr* const> exprs, std::span<const size_t> order, const TileWalk& walk);
 
   /// The expression over the tile, or over its position `at` (a loop range inside the tile's first dimension).
   program::VecExpr expression(const graph::Expr& expr, Id at = none) const;

@@ -10,6 +10,7 @@
 
 namespace spyre::lower {
 
+using graph::Expr;
 using program::Monoid;
 using program::Reg;
 using program::VecExpr;
@@ -155,7 +156,8 @@ class ScanKernel {
   }
 
   void along_lanes(const TileWalk& walk) {
-    const Operands operands(*w_, context_, node_.loc, scan_.loads, order_, walk);
+    const Expr* const exprs[] = {&scan_.value};
+    const Operands operands(*w_, context_, node_.loc, scan_.loads, exprs, order_, walk);
     const size_t last = walk.sizes.size() - 1;
     VecExpr value = cast(operands.expression(scan_.value), reg());
     if (walk.sizes[last] % walk.tile[last] != 0) {  // lanes behind the row must not count
@@ -178,7 +180,8 @@ class ScanKernel {
 
   void position_by_position(const TileWalk& walk, Id range) {
     KernelBuilder& b = w_->builder;
-    const Operands operands(*w_, context_, node_.loc, scan_.loads, order_, walk);
+    const Expr* const exprs[] = {&scan_.value};
+    const Operands operands(*w_, context_, node_.loc, scan_.loads, exprs, order_, walk);
     std::vector<Id> outs(node_.results.size(), none);
     for (size_t r = 0; r < outs.size(); ++r) {
       if (!kept(r)) continue;

@@ -47,7 +47,7 @@ GraphMaker random_scan(Random& random) {
 }
 
 TEST(Scan, RandomLinesAsTheInterpreterHasThem) {
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
     GraphMaker maker = random_scan(random);

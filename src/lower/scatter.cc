@@ -187,19 +187,25 @@ class ScatterKernels {
   void points(Writer& w, Id formal, const Placed& memory, size_t fixed, const std::vector<size_t>& order,
               size_t inner_at, const TileWalk& walk) {
     KernelBuilder& b = w.builder;
-    const Operands operands(w, context_, node_.loc, scatter_.loads, order, walk);
+    const Expr* const value_exprs[] = {&scatter_.value};
+    const Operands operands(w, context_, node_.loc, scatter_.loads, value_exprs, order, walk);
     const Id value = b.buffer(memory.format, walk.tile, 2, "v");
     const base::HostType type = context_.graph.values[static_cast<size_t>(node_.results[0])].type;
     b.vector({b.ref(value)}, {wrapped(operands.expression(scatter_.value), type)});
-    std::vector<int64_t> shape(walk.tile.size(), 1);
-    shape[inner_at] = walk.tile[inner_at];
+    // Indices lie in one row: the walked dimension is their lanes.
+    TileWalk index_walk = walk;
+    index_walk.range.resize(inner_at + 1), index_walk.sizes.resize(inner_at + 1), index_walk.tile.resize(inner_at + 1);
+    std::vector<const Expr*> index_exprs;
+    for (const size_t t : indexed_) index_exprs.push_back(&scatter_.targets[t].index);
+    const Operands index_operands(w, context_, node_.loc, scatter_.loads, index_exprs,
+                                  std::span(order).first(inner_at + 1), index_walk);
     std::vector<Id> indices;
-    for (const size_t t : indexed_) {
-      indices.push_back(b.buffer(Format::i32, shape, 2, "ix"));
-      b.vector({b.ref(indices.back())}, {operands.expression(scatter_.targets[t].index)});
+    for (const Expr* expr : index_exprs) {
+      indices.push_back(b.buffer(Format::i32, index_walk.tile, 2, "ix"));
+      b.vector({b.ref(indices.back())}, {index_operands.expression(*expr)});
     }
     const auto boxed = [&](Id buffer, BufDim dim) {
-      std::vector<BufDim> box(walk.tile.size());
+      std::vector<BufDim> box(b.buffer_of(buffer).shape.size());
       box[inner_at] = std::move(dim);
       return b.ref(buffer, std::move(box));
     };
@@ -226,7 +232,7 @@ class ScatterKernels {
       const Id ranges[] = {j};
       std::vector<Id> by_dim(inner_at, none);
       by_dim.push_back(ranges[0]);
-      const BufDim row = b.ref(value, by_dim).box[inner_at];
+      const BufDim row = box(b.ref(value, by_dim).box[inner_at].first, constant(1));  // one index a trip
       if (scatter_.mode == Mode::set) {
         b.store(formal, entries(row), boxed(value, row), true);
         return;
