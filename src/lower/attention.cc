@@ -32,28 +32,36 @@ class StreamingAttention {
         core_(Shape::axis_count, none),
         grid_(Shape::axis_count, none),
         builder_("attention", cores_of(kernel)) {
-    if (kernel.grid.size() != std::size(Shape::divided) || kernel.tile.size() != 2)
-      fail(Fault::program, "{}: an attention kernel has 4 numbers of its grid and 2 of its tile", node_.loc.op);
-    rows_ = kernel.tile[0];
-    keys_ = kernel.tile[1];
-    single_ = keys_ >= size(Shape::key);
+    if (kernel.grid.size() != std::size(Shape::divided) + 1 || kernel.tile.size() != 2)
+      fail(Fault::program, "{}: an attention kernel has 5 numbers of its grid and 2 of its tile", node_.loc.op);
+    chunk_ = plan::attention_chunk(shape_, Shape::key, kernel.grid.back());
+    split_ = kernel.grid.back() > 1;
+    if (split_ && (attention_.causal || (size(Shape::key) + chunk_ - 1) / chunk_ != kernel.grid.back()))
+      fail(Fault::program, "{}: {} keys are not divided in {} parts", node_.loc.op, size(Shape::key),
+           kernel.grid.back());
+    rows_ = std::min(kernel.tile[0],
+                     plan::attention_chunk(shape_, shape_.row, kernel.grid[static_cast<size_t>(shape_.row)]));
+    keys_ = std::min(kernel.tile[1], chunk_);
+    single_ = keys_ >= chunk_;
+    clipped_ = (split_ || !single_) && (size(Shape::key) % keys_ != 0 || chunk_ % keys_ != 0);
   }
 
   Emitted run() {
     std::vector<int32_t> grid;
     builder_.loc(node_.loc);
+    const auto axis_of = [](size_t i) { return i < std::size(Shape::divided) ? Shape::divided[i] : Shape::key; };
     for (size_t i = 0; i < kernel_.grid.size(); ++i) {
       if (kernel_.grid[i] <= 1) continue;
-      grid_[static_cast<size_t>(Shape::divided[i])] = static_cast<Id>(grid.size());
+      grid_[static_cast<size_t>(axis_of(i))] = static_cast<Id>(grid.size());
       grid.push_back(kernel_.grid[i]);
     }
     declare();
     builder_.nest(grid);
     for (size_t i = 0; i < kernel_.grid.size(); ++i) {
-      const auto a = static_cast<size_t>(Shape::divided[i]);
+      const auto a = static_cast<size_t>(axis_of(i));
       if (grid_[a] == none) continue;
       core_[a] = builder_.core(Bounds::of(0, shape_.sizes[a]),
-                               plan::attention_chunk(shape_, Shape::divided[i], kernel_.grid[i]), grid_[a]);
+                               plan::attention_chunk(shape_, axis_of(i), kernel_.grid[i]), grid_[a]);
     }
     loops(0);
     emitted_.kernel = builder_.finish();
@@ -193,7 +201,9 @@ class StreamingAttention {
     sum_ = f32({rows_, 1}, "l");
     acc_ = f32({rows_, lanes}, "acc");
     if (single_) {
-      block(none);
+      range_[Shape::key] = core_[Shape::key];
+      block(core_[Shape::key], true);
+      range_[Shape::key] = none;
     } else {
       set(max_, less_infinity());
       set(sum_, number(0));
@@ -202,13 +212,45 @@ class StreamingAttention {
       if (causal_rows()) end = min(end, start(range_[Shape::query]) + constant(rows_));
       if (attention_.causal && !causal_rows()) end = constant(std::min<int64_t>(1, size(Shape::key)));
       std::vector<Id> ids;
-      loop_over(builder_, Bounds::of(constant(0), std::move(end)), size(Shape::key), keys_, false,
-                context_.description.max_trips, ids, [&](Id c) {
+      loop_over(builder_, split_ ? Bounds::within(core_[Shape::key]) : Bounds::of(constant(0), std::move(end)), chunk_,
+                keys_, false, context_.description.max_trips, ids, [&](Id c) {
                   range_[Shape::key] = c;
-                  block(c);
+                  block(c, false);
                   range_[Shape::key] = none;
                 });
     }
+    if (!split_) return finish_rows();
+    join_parts();
+    builder_.when({{program::Compare::Op::eq, coordinate(grid_[Shape::key]), constant(0)}}, [&] { finish_rows(); });
+  }
+
+  /// Cores that had parts of the keys bring their sums to one maximum and add them up.
+  void join_parts() {
+    const Id g = grid_[Shape::key];
+    const Id own = f32({1, rows_}, "m_row"), gathered = f32({kernel_.grid.back(), rows_}, "m_all");
+    const Id best_row = f32({1, rows_}, "best_row"), best = f32({rows_, 1}, "best"),
+             factor = f32({rows_, 1}, "to_best");
+    builder_.step(program::Move{builder_.ref(own), matrix(max_, true)});
+    program::Ring gather;
+    gather.kind = program::Ring::Kind::gather;
+    gather.to = builder_.ref(gathered);
+    gather.from = builder_.ref(own);
+    gather.grid = g;
+    builder_.step(std::move(gather));
+    builder_.reduce(Monoid::max, false, {builder_.ref(best_row)}, {}, use(gathered), 0);
+    builder_.step(program::Move{builder_.ref(best), matrix(best_row, true)});
+    VecExpr nothing_yet = apply(VecOp::eq, {use(best), less_infinity()});
+    VecExpr scale = apply(VecOp::exp, {apply(VecOp::sub, {use(max_), use(best)})});
+    set(factor, apply(VecOp::select, {std::move(nothing_yet), number(0), std::move(scale)}));
+    set(sum_, apply(VecOp::mul, {use(sum_), use(factor)}));
+    set(acc_, apply(VecOp::mul, {use(acc_), use(factor)}));
+    builder_.step(program::PartialSum{builder_.ref(sum_), g, false});
+    builder_.step(program::PartialSum{builder_.ref(acc_), g, false});
+    max_ = best;
+  }
+
+  void finish_rows() {
+    const int64_t lanes = size(Shape::value);
     const Id o = builder_.buffer(geometry(shape_.out).format, {rows_, lanes}, kernel_.slots, "o");
     VecExpr nothing = apply(VecOp::eq, {use(sum_), number(0)});
     set(o, apply(VecOp::select, {nothing, number(0), apply(VecOp::div, {use(acc_), use(sum_)})}));
@@ -258,8 +300,7 @@ class StreamingAttention {
       VecExpr key = first.is_constant(0) ? iota(1) : apply(VecOp::add, {iota(1), integer_of(std::move(first))});
       also(apply(VecOp::le, {std::move(key), std::move(query)}));
     }
-    if (block != none && size(Shape::key) % keys_ != 0)
-      also(apply(VecOp::lt, {iota(1), integer_of(lower::size(block))}));
+    if (clipped_) also(apply(VecOp::lt, {iota(1), integer_of(lower::size(block))}));
     if (shape_.mask) {
       const Id mask = load(mask_, "mk");
       if (shape_.keep_mask)
@@ -272,8 +313,8 @@ class StreamingAttention {
     return std::nullopt;
   }
 
-  /// Adds the keys of one block (none: all there are, the only one).
-  void block(Id c) {
+  /// Adds the keys of one block (c none: all there are). `first`: of the only one.
+  void block(Id c, bool first) {
     const Id k_tile = load(k_, "kt"), v_tile = load(v_, "vt");
     const Id s = f32({rows_, keys_}, "s");
     builder_.matmul(shape_.on_pt, builder_.ref(s), matrix(q_tile_, q_.turned), matrix(k_tile, !k_.turned), {}, false);
@@ -282,7 +323,6 @@ class StreamingAttention {
       set(s, std::move(*with_masks));
       score = use(s);
     }
-    const bool first = c == none;
     const Id best = first ? max_ : f32({rows_, 1}, "mn");
     builder_.reduce(Monoid::max, false, {builder_.ref(best)},
                     first ? std::vector<VecExpr>{} : std::vector<VecExpr>{use(max_)}, score, 1);
@@ -319,7 +359,9 @@ class StreamingAttention {
   const graph::Attention& attention_;
   const Shape shape_;
   int64_t rows_ = 1, keys_ = 1;
-  bool single_ = false, uniform_ = false, out_ordered_ = false, logsumexp_ordered_ = false;
+  int64_t chunk_ = 1;  ///< keys of one core
+  bool single_ = false, split_ = false, clipped_ = false, uniform_ = false, out_ordered_ = false,
+       logsumexp_ordered_ = false;
   std::vector<Id> range_, core_, grid_;  ///< per axis
   KernelBuilder builder_;
   Emitted emitted_;

@@ -142,7 +142,7 @@ TEST(Attention, StreamsKeys) {
         plan::KernelPlan kernel;
         kernel.form = plan::Form::attention;
         kernel.nodes = {0};
-        kernel.grid = {1, 1, 2, tile[0] == 32 ? 2 : 1};
+        kernel.grid = {1, 1, 2, tile[0] == 32 ? 2 : 1, causal || tile[0] == 32 ? 1 : 3};
         kernel.tile = tile;
         expect_runs_like_interpreter(graph, plain_plan(as_prepared(graph), {kernel}), settings_for(graph, seed));
       }

@@ -99,7 +99,9 @@ AttentionShape attention_shape(const Context& context, graph::Id id) {
 }
 
 int64_t attention_chunk(const AttentionShape& shape, int axis, int64_t parts) {
-  const int64_t size = shape.sizes[static_cast<size_t>(axis)], align = shape.align[static_cast<size_t>(axis)];
+  const int64_t size = shape.sizes[static_cast<size_t>(axis)];
+  const int64_t align =
+      axis == Shape::key ? base::elements_per_stick(Format::dl16) : shape.align[static_cast<size_t>(axis)];
   if (parts <= 1 || align == 0) return std::max<int64_t>(size, 1);
   return round_up(ceil_div(size, parts), align);
 }
@@ -113,7 +115,7 @@ class Search {
     causal_ = n.causal;
     kernel_.form = Form::attention;
     kernel_.nodes = {node};
-    kernel_.grid.assign(std::size(Shape::divided), 1);
+    kernel_.grid.assign(std::size(Shape::divided) + 1, 1);
   }
 
   std::vector<KernelPlan> run() {
@@ -124,7 +126,7 @@ class Search {
     if (found_.size() > most) found_.resize(most);
     for (const int64_t limit : {128, 64}) {  // smaller tiles, in case the estimate of LX was too low
       kernel_.grid =
-          limit == 64 || found_.empty() ? std::vector<int32_t>(std::size(Shape::divided), 1) : found_.front().grid;
+          limit == 64 || found_.empty() ? std::vector<int32_t>(std::size(Shape::divided) + 1, 1) : found_.front().grid;
       kernel_.slots = limit == 64 ? 1 : 2;
       choose_tile(limit == 64 ? 16 : 64, limit);
       found_.push_back(kernel_);
@@ -135,13 +137,7 @@ class Search {
 
  private:
   void divide(size_t i, int64_t cores) {
-    if (i == std::size(Shape::divided)) {
-      for (const int64_t keys : {int64_t{1024}, int64_t{256}}) {
-        choose_tile(128, keys);
-        estimate();
-      }
-      return;
-    }
+    if (i == std::size(Shape::divided)) return divide_keys(cores);
     const int a = Shape::divided[i];
     const int64_t size = shape_.sizes[static_cast<size_t>(a)];
     int64_t last = 0;
@@ -155,11 +151,26 @@ class Search {
     kernel_.grid[i] = 1;
   }
 
+  void divide_keys(int64_t cores) {
+    const int64_t size = shape_.sizes[Shape::key];
+    for (int64_t parts = 1; parts <= d_.cores / cores; parts *= 2) {
+      const int64_t chunk = attention_chunk(shape_, Shape::key, parts);
+      if (parts > 1 && (causal_ || ceil_div(size, chunk) != parts)) break;
+      kernel_.grid.back() = static_cast<int32_t>(parts);
+      for (const int64_t keys : {int64_t{1024}, int64_t{256}}) {
+        choose_tile(128, keys);
+        estimate();
+      }
+    }
+    kernel_.grid.back() = 1;
+  }
+
+  int64_t keys_of_core() const { return attention_chunk(shape_, Shape::key, kernel_.grid.back()); }
   int64_t chunk(size_t i) const { return attention_chunk(shape_, Shape::divided[i], kernel_.grid[i]); }
   int64_t rows() const { return chunk(shape_.row == Shape::query ? 3 : 2); }
 
   void choose_tile(int64_t rows_limit, int64_t keys_limit) {
-    const int64_t all_rows = rows(), all_keys = std::max<int64_t>(shape_.sizes[Shape::key], 1);
+    const int64_t all_rows = rows(), all_keys = keys_of_core();
     const int64_t unit = std::max<int64_t>(shape_.align[static_cast<size_t>(shape_.row)], 1);
     const int64_t stick = base::elements_per_stick(Format::dl16);
     for (;;) {
@@ -194,9 +205,9 @@ class Search {
 
   /// Modelled time of the busiest core, roughly: enough to rank.
   void estimate() {
-    const int64_t rows = kernel_.tile[0], keys = kernel_.tile[1], all_keys = shape_.sizes[Shape::key];
+    const int64_t rows = kernel_.tile[0], keys = kernel_.tile[1], all_keys = keys_of_core();
     double tiles = 1;
-    for (size_t i = 0; i < kernel_.grid.size(); ++i)
+    for (size_t i = 0; i < std::size(Shape::divided); ++i)
       tiles *= static_cast<double>(Shape::divided[i] == shape_.row ? ceil_div(chunk(i), rows) : chunk(i));
     double blocks = static_cast<double>(ceil_div(all_keys, keys));
     if (causal_ && shape_.row == Shape::query)  // the last core's share of the triangle
@@ -217,10 +228,13 @@ class Search {
     if (shape_.mask && shape_.mask->strides[Shape::key] != 0 &&
         shape_.mask->strides[static_cast<size_t>(shape_.row)] != 0)
       bytes += tiles * blocks * static_cast<double>(rows * keys * 2) * cores;
+    // One core's rows of keys and values come one by one.
+    const double rows_ps = tiles * blocks * static_cast<double>(2 * keys) * 1000 * d_.memory_latency_ns /
+                           static_cast<double>(d_.outstanding_requests);
     const double step = static_cast<double>(timing::cycles_ps(10 * d_.step_cycles, d_.core_ghz));
-    const double total =
-        std::max(tiles * blocks * (work + step), static_cast<double>(timing::bytes_ps(bytes, d_.memory_gbps))) +
-        tiles * 4 * step;
+    const double memory_ps = static_cast<double>(timing::bytes_ps(bytes, d_.memory_gbps));
+    const double join = kernel_.grid.back() > 1 ? tiles * 2 * step : 0;
+    const double total = std::max({tiles * blocks * (work + step), rows_ps, memory_ps}) + tiles * 4 * step + join;
     kernel_.cost_ps = static_cast<int64_t>(std::min(total, 9e17));
     if (found_.empty() || !(found_.back().grid == kernel_.grid && found_.back().tile == kernel_.tile))
       found_.push_back(kernel_);

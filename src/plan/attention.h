@@ -1,6 +1,7 @@
 // The attention form: streaming attention, a block of keys after the other, the state of each row in LX.
 //
-// KernelPlan::grid: parts of batch, kv heads, queries' heads of one kv head, queries. KernelPlan::tile: rows, keys.
+// KernelPlan::grid: parts of batch, kv heads, queries' heads of one kv head, queries, keys (whose parts are joined at
+// the end). KernelPlan::tile: rows, keys.
 #pragma once
 
 #include <optional>
@@ -23,7 +24,7 @@ struct AttentionShape {
   int row = query;  ///< rows of a tile: queries, or, of a single query, the heads that share its keys
   std::vector<int64_t> align = std::vector<int64_t>(axis_count, 1);  ///< as MatmulShape::align
 
-  static constexpr int divided[] = {batch, kv_head, group, query};  ///< the axes of the grid
+  static constexpr int divided[] = {batch, kv_head, group, query};  ///< the axes of the grid but the keys
 };
 
 /// Throws Error(unimplemented) naming what the form can't do.

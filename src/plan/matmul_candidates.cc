@@ -43,7 +43,7 @@ class Search {
     divide(0, 1);
     std::stable_sort(found_.begin(), found_.end(),
                      [](const KernelPlan& x, const KernelPlan& y) { return x.cost_ps < y.cost_ps; });
-    if (found_.size() > most) found_.resize(most);
+    keep_different();
     for (const int64_t limit : {256, 64}) {  // smaller tiles, in case the estimate of LX was too low
       kernel_.grid =
           found_.empty() || limit == 64 ? std::vector<int32_t>(shape_.parallel.size() + 1, 1) : found_.front().grid;
@@ -84,6 +84,23 @@ class Search {
         if (is_stored(context_, value)) tile_bytes_ += 2 * base::format_bytes(memory_format(context_, value));
       }
     }
+  }
+
+  /// The best ones, of which few differ in the parts of the rows alone.
+  void keep_different() {
+    const auto row = std::find(shape_.parallel.begin(), shape_.parallel.end(), shape_.row) - shape_.parallel.begin();
+    std::vector<KernelPlan> kept;
+    std::vector<std::pair<std::vector<int32_t>, int>> seen;
+    for (KernelPlan& k : found_) {
+      std::vector<int32_t> others = k.grid;
+      others[static_cast<size_t>(row)] = 0;
+      auto at = std::find_if(seen.begin(), seen.end(), [&](const auto& s) { return s.first == others; });
+      if (at == seen.end()) at = seen.insert(seen.end(), {others, 0});
+      if (++at->second > 3) continue;
+      kept.push_back(std::move(k));
+      if (kept.size() == most) break;
+    }
+    found_ = std::move(kept);
   }
 
   /// All ways of dividing parallel axis i and those behind it, and then the depth.
