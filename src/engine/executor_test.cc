@@ -222,8 +222,9 @@ TEST_F(Launch, TensorsThatDoNotFitAreRefused) {
 
 TEST(Caches, InstancesAreFewAndTheOldestGo) {
   const OptionsForTest few([](Options& o) { o.instances = 2; });
-  Executor executor(graph::parse(
-      "symbol s0 1..9\ninput v0 f32 [s0:1]\nv1 f32 [s0:1] = map [s0] loads(v0[s0:1]) value(neg(l0))\noutput v1[s0:1]"));
+  Executor executor(
+      graph::parse("symbol s0 \"n\" 1..9\ninput v0 f32 [s0:1]\nv1 f32 [s0:1] = map [s0] loads(v0[s0:1]) "
+                   "value(neg(l0))\noutput v1[s0:1]"));
   reset_statistics();
   for (int64_t n : {1, 2, 1, 3, 1, 2}) expect_right(executor, plain_device(), {n});
   EXPECT_EQ(statistics().instances, 4);  // 1, 2, 3 and 2 again

@@ -21,10 +21,13 @@ loc 0 "repack" ""
 kernel repack(x: in f32 [{0},32], y: out f32 [{0},32]) cores 4 {{
   grid(c:4) {{
     core r in 0..{0} by {1} on c
-    buf a f32[{1},32] x1
-    ld a = x[r, 0..32] @loc(0)
-    sfp a = a + {2} @loc(0)
-    st y[r, 0..32] = a @loc(0)
+    for t in r by 16 {{
+      buf a f32[16,32] x2
+      ld a = x[t, 0..32] @loc(0)
+      buf b f32[16,32] x2
+      sfp b = a + {2} @loc(0)
+      st y[t, 0..32] = b @loc(0)
+    }}
   }}
 }}
 call repack(x, y) @loc(0)
