@@ -85,6 +85,16 @@ TEST(VerifyCalls, ATempIsWrittenByAnEarlierCall) {
   EXPECT_REFUSED(calls("call part(t)\ncall use(t, x, y)"), "temp symbol t is read before");
 }
 
+TEST(VerifyCalls, PiecesOfSticksWrittenInOrderAreCovered) {
+  const auto text = [](const std::string& trips) {
+    return calls("call pieces(t)\ncall use(t, x, y)", "0..8",
+                 "kernel pieces(y: out f32 [4,32]) cores 1 { grid(a:1) { for m in 0..4 by 1 { for i in " + trips +
+                     " { buf o f32[1,8] x1\n sfp o = 1.0\n st y[m, i] = o ordered } } } }\n");
+  };
+  EXPECT_LEGAL(text("0..32 by 8"));
+  EXPECT_REFUSED(text("0..24 by 8"), "temp symbol t is read before");
+}
+
 TEST(VerifyCalls, AnOutSymbolIsReadOnceItIsWritten) {
   EXPECT_LEGAL(calls("call make(y)\ncall use(y, x, t)"));
   EXPECT_REFUSED(calls("call use(y, x, t)"), "out symbol y is read before");

@@ -1,6 +1,7 @@
 #include "program/verify_enumerate.h"
 
 #include <algorithm>
+#include <bitset>
 
 #include "layout/geometry.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr int64_t run_limit = 20000000;
 constexpr int64_t stick_limit = int64_t{1} << 24;
+constexpr int64_t lane_limit = int64_t{1} << 22;  // sticks whose lanes are followed one by one
 
 class Enumerator {
  public:
@@ -32,6 +34,9 @@ class Enumerator {
     if (symbol_.geometry.device_elements / lanes_ > stick_limit)
       give_up(*stores[0], "goes to a symbol of more than 2^24 sticks");
     owners_.assign(static_cast<size_t>(symbol_.geometry.device_elements / lanes_), {});
+    const bool any_ordered = std::any_of(stores.begin(), stores.end(),
+                                         [](const Site* site) { return std::get<Store>(site->step->op).ordered; });
+    if (any_ordered && static_cast<int64_t>(owners_.size()) <= lane_limit) written_.assign(owners_.size(), {});
     result_.exact = true;
     for (const Site* site : stores) {
       site_ = site;
@@ -163,6 +168,7 @@ class Enumerator {
     access_.for_each_run(box_, [&](const layout::Run& run) {
       if (++runs_ > run_limit) give_up(*site_, "has too many sticks");
       claim(run.device_element / lanes);
+      if (!written_.empty()) write(run.device_element / lanes, run.device_element % lanes, run.count);
     });
   }
 
@@ -178,11 +184,20 @@ class Enumerator {
       if (!ordered_ || !other_ordered)
         c_.fail_at(*site_->step, "core {} writes stick {} of {} twice{}; write it once, or mark the stores ordered",
                    core_, stick, symbol_.name, &other == site_ ? "" : ", the other time in " + c_.where(*other.step));
-      result_.overlaps = true;
+      if (written_.empty()) result_.overlaps = true;
     }
     o.instance = instance_;
     o.core = static_cast<int16_t>(core_);
     o.store = static_cast<int16_t>(sites_.size() - 1);
+  }
+
+  /// Ordered stores share sticks; what is written once by them is still covered.
+  void write(int64_t stick, int64_t lane, int64_t count) {
+    std::bitset<max_lanes>& lanes = written_[static_cast<size_t>(stick)];
+    for (int64_t i = lane; i < lane + count; ++i) {
+      if (lanes[static_cast<size_t>(i)]) result_.overlaps = true;
+      lanes[static_cast<size_t>(i)] = true;
+    }
   }
 
   Context& c_;
@@ -190,7 +205,9 @@ class Enumerator {
   const std::string& reason_;
   layout::Access access_;
   layout::Box box_;
+  static constexpr size_t max_lanes = 128;  // of one byte each
   std::vector<Owner> owners_;
+  std::vector<std::bitset<max_lanes>> written_;  // per stick, when some store is ordered
   std::vector<const Site*> sites_;
   LeafValues values_;
   Enumeration result_;

@@ -13,7 +13,7 @@ constexpr int64_t box_limit = 1000000;
 struct Enumeration {
   bool exact = false;     ///< no box, trip or condition depended on a scalar
   int64_t elements = 0;   ///< sum over all boxes, clipped to the view
-  bool overlaps = false;  ///< some stick was written twice (by ordered stores of one core)
+  bool overlaps = false;  ///< some element was written twice (by ordered stores of one core), or may have been
 };
 
 /// Throws Error(program) naming both steps when two cores write one stick, or two instances of one core do and not both
