@@ -119,7 +119,9 @@ Case random_case(Random& random) {
 TEST(Attention, RandomOnesAreTheInterpreters) {
   const char* more = std::getenv("SPYRE_FUZZ_FORMS");
   const uint64_t cases = more ? std::strtoull(more, nullptr, 10) : 40;
-  for (uint64_t seed = 1; seed <= cases && !::testing::Test::HasFailure(); ++seed) {
+  const char* from = std::getenv("SPYRE_FUZZ_SEED");
+  const uint64_t start = from ? std::strtoull(from, nullptr, 10) : 1;
+  for (uint64_t seed = start; seed < start + cases && !::testing::Test::HasFailure(); ++seed) {
     Random random(seed);
     Case c = random_case(random);
     if (c.batch * c.heads * c.queries * c.keys > 60'000) c.heads = c.kv_heads = c.batch = 1;

@@ -112,7 +112,7 @@ class Matmul {
       for (const int a : shape_.parallel) {
         const auto at = static_cast<size_t>(a);
         const bool depends = ref.strides[at] != 0 || a == s.tile.outer || a == s.tile.inner;
-        if (depends || grid_[at] == none) continue;
+        if (depends || grid_[at] == none || shape_.trap) continue;  // garbage of an extra trip could trap
         const auto parts = [&](Id g) { return static_cast<int64_t>(grid_size(g)); };
         if (s.share == none || parts(grid_[at]) > parts(s.share)) s.share = grid_[at];
       }

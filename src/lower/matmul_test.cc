@@ -171,7 +171,9 @@ Product random_product(Random& random) {
 TEST(Matmul, RandomProductsAreTheInterpreters) {
   const char* more = std::getenv("SPYRE_FUZZ_FORMS");
   const uint64_t cases = more ? std::strtoull(more, nullptr, 10) : 50;
-  for (uint64_t seed = 1; seed <= cases && !::testing::Test::HasFailure(); ++seed) {
+  const char* from = std::getenv("SPYRE_FUZZ_SEED");
+  const uint64_t start = from ? std::strtoull(from, nullptr, 10) : 1;
+  for (uint64_t seed = start; seed < start + cases && !::testing::Test::HasFailure(); ++seed) {
     Random random(seed);
     const Product p = random_product(random);
     GraphMaker maker;
