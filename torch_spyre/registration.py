@@ -12,12 +12,13 @@ _library: torch.library.Library | None = None  # its registrations live as long 
 
 
 def register() -> None:
-    """Registers device, module, methods, patches and what is not built yet. Idempotent; the runtime is not started."""
+    """Registers device, module, methods, patches, ops and what is not built yet. Idempotent; the runtime is not started."""
     global _registered
     if _registered:
         return
     torch.utils.rename_privateuse1_backend(DEVICE_NAME)
     from torch_spyre import _C, device_module, patches
+    from torch_spyre._inductor import programs
     from torch_spyre.ops import fallbacks
 
     _C._set_fallback_warning(fallbacks.warn_once)
@@ -26,6 +27,8 @@ def register() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     patches.apply()
+    if hasattr(_C, "_define_program"):
+        programs.register_fake_kernels()
     _refuse_distributed()
     _refuse_fp8_ops()
     log = logging.getLogger("torch_spyre")

@@ -92,6 +92,7 @@ std::span<const ImportEntry> index_imports();
 std::span<const ImportEntry> scatter_imports();
 std::span<const ImportEntry> place_imports();
 std::span<const ImportEntry> order_imports();
+std::span<const ImportEntry> random_imports();
 
 // ------------------------------------------------------------------------------------------------------------- element
 // types

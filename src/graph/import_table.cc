@@ -16,7 +16,7 @@ const Table& table() {
          {view_imports(), unary_imports(), activation_imports(), arithmetic_imports(), comparison_imports(),
           ternary_imports(), cast_imports(), creation_imports(), reduction_imports(), norm_imports(),
           contraction_imports(), convolution_imports(), attention_imports(), index_imports(), scatter_imports(),
-          place_imports(), order_imports()}) {
+          place_imports(), order_imports(), random_imports()}) {
       for (const ImportEntry& entry : family) {
         if (!t.emplace(entry.overload, entry.import).second) fail(Fault::program, "two imports of {}", entry.overload);
       }

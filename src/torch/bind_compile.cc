@@ -40,9 +40,7 @@ auto refusable(Body&& body) -> decltype(body()) {
 
 bool is_dtype(py::handle h) { return THPDtype_Check(h.ptr()); }
 
-base::HostType dtype_of(py::handle h) {
-  return host_type(reinterpret_cast<THPDtype*>(h.ptr())->scalar_type, 1);
-}
+base::HostType dtype_of(py::handle h) { return host_type(reinterpret_cast<THPDtype*>(h.ptr())->scalar_type, 1); }
 
 /// An int, or a GraphSize.
 Size size_of(py::handle h) {
@@ -185,8 +183,8 @@ py::list output_shapes(const std::string& text) {
   return out;
 }
 
-void define(const std::string& key, const std::string& text,
-            const std::vector<std::pair<std::string, size_t>>& sources, std::vector<at::Tensor> constants) {
+void define(const std::string& key, const std::string& text, const std::vector<std::pair<std::string, size_t>>& sources,
+            std::vector<at::Tensor> constants) {
   std::vector<std::pair<Program::Source, size_t>> list;
   for (const auto& [word, at] : sources)
     list.emplace_back(word == "input"     ? Program::Source::input
@@ -202,7 +200,8 @@ void set_dump_path(const std::string& key, const std::string& path) {
   program.dump_path = path;
 }
 
-/// Per recorded launch: (key, symbols, plan, program, total ps, calls as TileProgram.timeline gives them, with their op).
+/// Per recorded launch: (key, symbols, plan, program, total ps, calls as TileProgram.timeline gives them, with their
+/// op).
 py::list launches() {
   py::list out;
   for (const LaunchRecord& launch : take_launches()) {

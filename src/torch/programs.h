@@ -40,8 +40,8 @@ struct LaunchRecord {
   std::vector<int64_t> symbols;
   engine::Executor::Description description;
 };
-/// From now on every launch is described, until take_launches(). `trace_path` not empty: the modelled timeline of launch
-/// i goes to <trace_path>_<i>.json (Perfetto).
+/// From now on every launch is described, until take_launches(). `trace_path` not empty: the modelled timeline of
+/// launch i goes to <trace_path>_<i>.json (Perfetto).
 void record_launches(const std::string& trace_path);
 std::vector<LaunchRecord> take_launches();
 

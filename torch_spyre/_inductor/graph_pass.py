@@ -32,8 +32,6 @@ _INDUCTORS_OWN = {
     prims.device_put.default,
     aten._local_scalar_dense.default,
     aten.item.default,
-    prims.inductor_seeds.default,
-    prims.inductor_seed.default,
     aten._assert_async.msg,
     aten._assert_scalar.default,
 }
@@ -198,6 +196,20 @@ class Partition:
             if node.target in _SIZES and isinstance(value, torch.SymInt) and value.node.expr in given:
                 node.replace_all_uses_with(given[value.node.expr])
 
+    def _replace_seeds(self) -> None:
+        """Inductor draws seeds of 64 bits; the device holds 32."""
+        for i, node in enumerate(self.nodes):
+            if node.target is prims.inductor_seeds.default and _on_device(node):
+                with self.graph.inserting_before(node):
+                    count, device = node.args
+                    drawn = self.graph.call_function(
+                        aten.randint.low, (0, (1 << 31) - 1, [count]), {"dtype": torch.int64, "device": device}
+                    )
+                drawn.meta = dict(node.meta)
+                node.replace_all_uses_with(drawn)
+                self.graph.erase_node(node)
+                self.nodes[i] = drawn
+
     # ------------------------------------------------------------------------------------------------------ regions
 
     def _seen_outside(self, node: Node, key: tuple[int, int]) -> bool:
@@ -246,6 +258,7 @@ class Partition:
 
     def _regions(self) -> dict[tuple[int, int], Region]:
         self._replace_sizes()
+        self._replace_seeds()
         scout: Region | None = self._scout()
         if self.refused:
             scout = None  # it has inputs that only refused nodes read
