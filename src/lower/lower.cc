@@ -173,12 +173,13 @@ class Lowering {
 
   Id template_of(Emitted& emitted) {
     Kernel plain = stripped(emitted.kernel);
-    auto [begin, end] = templates_.equal_range(hash_of(plain));
+    const size_t hash = hash_of(plain);
+    auto [begin, end] = templates_.equal_range(hash);
     for (auto it = begin; it != end; ++it) {
       if (it->second.first == plain) return it->second.second;
     }
     const Id id = static_cast<Id>(program().kernels.size());
-    templates_.emplace(hash_of(plain), std::pair(std::move(plain), id));
+    templates_.emplace(hash, std::pair(std::move(plain), id));
     std::vector<Id> locs;
     for (const program::Loc& loc : emitted.locs) locs.push_back(loc_id(loc));
     for (program::Nest& nest : emitted.kernel.nests) renumber_locs(nest.body, locs);

@@ -72,7 +72,7 @@ GraphMaker random_place(Random& random) {
 }
 
 TEST(Place, RandomBoxesAsTheInterpreterHasThem) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
     GraphMaker maker = random_place(random);

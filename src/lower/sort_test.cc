@@ -34,7 +34,7 @@ GraphMaker random_sort(Random& random) {
 }
 
 TEST(Sort, RandomRowsAsTheInterpreterHasThem) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
     GraphMaker maker = random_sort(random);
