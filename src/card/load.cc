@@ -72,7 +72,7 @@ void load_box(const SymbolMap& map, const MemBox& box, const std::byte* memory, 
     // Positions that no entry makes (a clipped trip in a whole buffer) are to be filled too.
     int64_t made = 1;
     for (int d = 0; d < box.rank; ++d)
-      if (box.dims[d].stride != 0) made *= box.dims[d].extent;
+      if (box.dims[d].stride != 0 || box.dims[d].extent == 0) made *= box.dims[d].extent;  // 0: a point of no index
     full = made == to.numel();
   }
   if (!full) fill_rest(map, box, to, row_end, fill, outside);
