@@ -191,7 +191,13 @@ class Maker {
     add(map_of({x}, Expr::cast(load(x, 0), Reg::f32)), to);
   }
 
+  /// Read backwards, which only Maps and Reduces can.
+  static bool flipped(const Ref& x) {
+    return std::any_of(x.strides.begin(), x.strides.end(), [](const graph::Size& s) { return *s.constant() < 0; });
+  }
+
   void matmul(const Ref& x) {
+    if (flipped(x)) return unary(x);
     if (x.sizes.size() < 2 || graph::register_of(type_of(x)) != Reg::f32) return binary(x);
     const size_t rank = x.sizes.size();
     const int64_t n = one_of(random_, std::vector<int64_t>{1, 3, 32, 64, 70}), k = *x.sizes.back().constant();
@@ -213,10 +219,7 @@ class Maker {
   }
 
   void place(const Ref& x) {
-    // Places read no flipped views.
-    const bool flipped =
-        std::any_of(x.strides.begin(), x.strides.end(), [](const graph::Size& s) { return *s.constant() < 0; });
-    if (x.sizes.empty() || flipped) return unary(x);
+    if (x.sizes.empty() || flipped(x)) return unary(x);
     const auto d = static_cast<size_t>(pick(random_, 0, static_cast<int64_t>(x.sizes.size()) - 1));
     graph::Place p;
     p.fill = 2;
