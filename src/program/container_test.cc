@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "base/env.h"
+#include "base/fuzz_for_test.h"
 #include "program/container.h"
 #include "program/every_statement_text.h"
 #include "program/example_text.h"
@@ -20,14 +20,6 @@ std::vector<std::string> texts() {
   std::vector<std::string> all = {every_statement, ""};
   for (const char* name : example_names) all.push_back(example_text(name));
   return all;
-}
-
-/// How many random inputs a fuzz test tries: SPYRE_FUZZ, by default few enough for every run of the tests.
-int64_t fuzz_count(int64_t few) { return base::env_int("SPYRE_FUZZ", few, 1, 1'000'000'000); }
-uint64_t fuzz_seed() {
-  const uint64_t seed = static_cast<uint64_t>(base::env_int("SPYRE_FUZZ_SEED", 20'260'101, 0, INT64_MAX));
-  std::printf("SPYRE_FUZZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
 }
 
 TEST(Container, KeepsEveryProgram) {
@@ -105,14 +97,14 @@ TEST(Container, RefusesAnotherVersionByName) {
 
 /// Damage behind a right checksum: what is read is sound, has one encoding, and its text means the same program.
 TEST(ContainerFuzz, DamagedPayloadsGiveASoundProgramOrAnError) {
-  std::mt19937_64 random(fuzz_seed());
+  std::mt19937_64 random(base::fuzz_seed(20'260'101));
   std::vector<Bytes> payloads;
   for (const std::string& text : texts()) {
     const Bytes bytes = write(assemble(text));
     const auto payload = container::open(bytes);
     payloads.emplace_back(payload.begin(), payload.end());
   }
-  const int64_t count = fuzz_count(10'000);
+  const int64_t count = base::fuzz_cases(10'000);
   int64_t accepted = 0;
   for (int64_t i = 0; i < count; ++i) {
     Bytes bytes = payloads[random() % payloads.size()];
@@ -169,7 +161,7 @@ TEST(ContainerFuzz, DamagedPayloadsGiveASoundProgramOrAnError) {
 }
 
 TEST(AssemblerFuzz, MutatedTextGivesAProgramOrAnError) {
-  std::mt19937_64 random(fuzz_seed());
+  std::mt19937_64 random(base::fuzz_seed(20'260'101));
   const std::vector<std::string> all = texts();
   const std::string_view pieces[] = {"(",     ")",      "[",         "]",    "{",       "}",
                                      "..",    "..+",    ",",         ";",    ":",       "-",
@@ -178,7 +170,7 @@ TEST(AssemblerFuzz, MutatedTextGivesAProgramOrAnError) {
                                      "_",     "iota1",  "\"",        "#",    "geo{",    "min(",
                                      "in",    " fill ", "x2",        "@",    "uniform", "\n",
                                      "\xff",  "gelu(",  "= "};
-  const int64_t asked = fuzz_count(10'000);
+  const int64_t asked = base::fuzz_cases(10'000);
   const int64_t count = asked > 100'000 ? asked / 10 : asked;  // a text costs several times what bytes cost
   int64_t accepted = 0;
   for (int64_t i = 0; i < count; ++i) {

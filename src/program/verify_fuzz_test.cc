@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/fuzz_for_test.h"
 #include "program/example_text.h"
 #include "program/interval.h"
 #include "program/mutator_for_test.h"
@@ -118,14 +119,12 @@ class Trial {
 };
 
 TEST(VerifyFuzz, WhatIsAcceptedKeepsItsPromises) {
-  const char* env = std::getenv("SPYRE_FUZZ_SEED");
-  const uint64_t seed = env ? std::strtoull(env, nullptr, 10) : 20240612;
-  const char* rounds_env = std::getenv("SPYRE_FUZZ_ROUNDS");
-  const int rounds = rounds_env ? std::atoi(rounds_env) : 300;
+  const uint64_t seed = base::fuzz_seed(20240612);
+  const int64_t rounds = base::fuzz_cases(300, "SPYRE_FUZZ_ROUNDS");
   int accepted = 0, total = 0;
   for (const char* name : example_names) {
     const Program original = assemble(example_text(name));
-    for (int round = 0; round < rounds; ++round) {
+    for (int64_t round = 0; round < rounds; ++round) {
       Mutator mutator(seed + static_cast<uint64_t>(round) * 7919);
       Program p = original;
       const int64_t changes = 1 + mutator.below(3);
