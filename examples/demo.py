@@ -23,6 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch._dynamo.utils import counters
 from transformers import AutoModel, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 
 from torch_spyre import compiled
 
@@ -135,6 +136,7 @@ def main() -> int:
     queries = options.query or QUERIES
     everything = sentences + queries
     say(f"loading all-MiniLM-L6-v2; {len(sentences)} sentences of {options.text}, {len(queries)} queries")
+    disable_progress_bar()
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     reference = Embedder(AutoModel.from_pretrained(MODEL).eval())
     on_card = Embedder(AutoModel.from_pretrained(MODEL, dtype=torch.float16).eval()).to("spyre")
