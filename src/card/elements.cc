@@ -9,14 +9,23 @@ namespace spyre::card {
 
 namespace {
 
-template <typename T>
-T at(const std::byte* p, int64_t i) {
-  return reinterpret_cast<const T*>(p)[i];
+/// n elements that lie `step` apart, each converted by `fn`.
+template <typename T, typename To, typename Fn>
+void read(const std::byte* from, int64_t step, To* to, int64_t n, Fn fn) {
+  const T* p = reinterpret_cast<const T*>(from);
+  for (int64_t i = 0; i < n; ++i) to[i] = fn(p[i * step]);
 }
-template <typename T>
-T& at(std::byte* p, int64_t i) {
-  return reinterpret_cast<T*>(p)[i];
+template <typename T, typename From, typename Fn>
+void write(const From* from, std::byte* to, int64_t step, int64_t n, Fn fn) {
+  T* p = reinterpret_cast<T*>(to);
+  for (int64_t i = 0; i < n; ++i) p[i * step] = fn(from[i]);
 }
+
+/// The conversions that keep the value or its low bits.
+template <typename T>
+constexpr auto as = [](auto x) { return static_cast<T>(x); };
+template <typename T>
+constexpr auto truncated = [](float x) { return static_cast<T>(to_i32(x)); };
 
 template <typename T>
 void fill(std::byte* to, int64_t n, uint32_t bits) {
@@ -69,36 +78,25 @@ void load_f32(const std::byte* from, Format format, int64_t step, float* to, int
   switch (format) {
     case Format::dl16:
       if (step == 1) return base::dl16_to_f32(reinterpret_cast<const uint16_t*>(from), to, static_cast<size_t>(n));
-      for (int64_t i = 0; i < n; ++i) to[i] = base::dl16_to_f32(at<uint16_t>(from, i * step));
-      return;
+      return read<uint16_t>(from, step, to, n, [](uint16_t x) { return base::dl16_to_f32(x); });
     case Format::f16:
-      for (int64_t i = 0; i < n; ++i) to[i] = base::f16_to_f32(at<uint16_t>(from, i * step));
-      return;
+      return read<uint16_t>(from, step, to, n, [](uint16_t x) { return base::f16_to_f32(x); });
     case Format::f32:
-      if (step == 1) {
-        std::memcpy(to, from, static_cast<size_t>(n) * 4);
-        return;
-      }
-      for (int64_t i = 0; i < n; ++i) to[i] = at<float>(from, i * step);
+      if (step != 1) return read<float>(from, step, to, n, as<float>);
+      std::memcpy(to, from, static_cast<size_t>(n) * 4);
       return;
     case Format::e4m3:
-      for (int64_t i = 0; i < n; ++i) to[i] = base::e4m3_to_f32(at<uint8_t>(from, i * step));
-      return;
+      return read<uint8_t>(from, step, to, n, [](uint8_t x) { return base::e4m3_to_f32(x); });
     case Format::e5m2:
-      for (int64_t i = 0; i < n; ++i) to[i] = base::e5m2_to_f32(at<uint8_t>(from, i * step));
-      return;
+      return read<uint8_t>(from, step, to, n, [](uint8_t x) { return base::e5m2_to_f32(x); });
     case Format::i32:
-      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(at<int32_t>(from, i * step));
-      return;
+      return read<int32_t>(from, step, to, n, as<float>);
     case Format::u32:
-      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(at<uint32_t>(from, i * step));
-      return;
+      return read<uint32_t>(from, step, to, n, as<float>);
     case Format::i16:
-      for (int64_t i = 0; i < n; ++i) to[i] = at<int16_t>(from, i * step);
-      return;
+      return read<int16_t>(from, step, to, n, as<float>);
     case Format::i8:
-      for (int64_t i = 0; i < n; ++i) to[i] = at<int8_t>(from, i * step);
-      return;
+      return read<int8_t>(from, step, to, n, as<float>);
   }
 }
 
@@ -106,18 +104,13 @@ void load_i32(const std::byte* from, Format format, int64_t step, int32_t* to, i
   switch (format) {
     case Format::i32:
     case Format::u32:
-      if (step == 1) {
-        std::memcpy(to, from, static_cast<size_t>(n) * 4);
-        return;
-      }
-      for (int64_t i = 0; i < n; ++i) to[i] = at<int32_t>(from, i * step);
+      if (step != 1) return read<int32_t>(from, step, to, n, as<int32_t>);
+      std::memcpy(to, from, static_cast<size_t>(n) * 4);
       return;
     case Format::i16:
-      for (int64_t i = 0; i < n; ++i) to[i] = at<int16_t>(from, i * step);
-      return;
+      return read<int16_t>(from, step, to, n, as<int32_t>);
     case Format::i8:
-      for (int64_t i = 0; i < n; ++i) to[i] = at<int8_t>(from, i * step);
-      return;
+      return read<int8_t>(from, step, to, n, as<int32_t>);
     default:
       for (int64_t i = 0; i < n; ++i) {
         float f;
@@ -133,34 +126,24 @@ void store_f32(const float* from, std::byte* to, Format format, int64_t step, in
       if (step == 1)
         return base::f32_to_dl16(from, reinterpret_cast<uint16_t*>(to), static_cast<size_t>(n),
                                  base::Overflow::infinity);
-      for (int64_t i = 0; i < n; ++i) at<uint16_t>(to, i * step) = base::f32_to_dl16(from[i], base::Overflow::infinity);
-      return;
+      return write<uint16_t>(from, to, step, n, [](float x) { return base::f32_to_dl16(x, base::Overflow::infinity); });
     case Format::f16:
-      for (int64_t i = 0; i < n; ++i) at<uint16_t>(to, i * step) = base::f32_to_f16(from[i]);
-      return;
+      return write<uint16_t>(from, to, step, n, [](float x) { return base::f32_to_f16(x); });
     case Format::f32:
-      if (step == 1) {
-        std::memcpy(to, from, static_cast<size_t>(n) * 4);
-        return;
-      }
-      for (int64_t i = 0; i < n; ++i) at<float>(to, i * step) = from[i];
+      if (step != 1) return write<float>(from, to, step, n, as<float>);
+      std::memcpy(to, from, static_cast<size_t>(n) * 4);
       return;
     case Format::e4m3:
-      for (int64_t i = 0; i < n; ++i) at<uint8_t>(to, i * step) = base::f32_to_e4m3(from[i]);
-      return;
+      return write<uint8_t>(from, to, step, n, [](float x) { return base::f32_to_e4m3(x); });
     case Format::e5m2:
-      for (int64_t i = 0; i < n; ++i) at<uint8_t>(to, i * step) = base::f32_to_e5m2(from[i]);
-      return;
+      return write<uint8_t>(from, to, step, n, [](float x) { return base::f32_to_e5m2(x); });
     case Format::i32:
     case Format::u32:
-      for (int64_t i = 0; i < n; ++i) at<int32_t>(to, i * step) = to_i32(from[i]);
-      return;
+      return write<int32_t>(from, to, step, n, truncated<int32_t>);
     case Format::i16:
-      for (int64_t i = 0; i < n; ++i) at<int16_t>(to, i * step) = static_cast<int16_t>(to_i32(from[i]));
-      return;
+      return write<int16_t>(from, to, step, n, truncated<int16_t>);
     case Format::i8:
-      for (int64_t i = 0; i < n; ++i) at<int8_t>(to, i * step) = static_cast<int8_t>(to_i32(from[i]));
-      return;
+      return write<int8_t>(from, to, step, n, truncated<int8_t>);
   }
 }
 
@@ -168,18 +151,13 @@ void store_i32(const int32_t* from, std::byte* to, Format format, int64_t step, 
   switch (format) {
     case Format::i32:
     case Format::u32:
-      if (step == 1) {
-        std::memcpy(to, from, static_cast<size_t>(n) * 4);
-        return;
-      }
-      for (int64_t i = 0; i < n; ++i) at<int32_t>(to, i * step) = from[i];
+      if (step != 1) return write<int32_t>(from, to, step, n, as<int32_t>);
+      std::memcpy(to, from, static_cast<size_t>(n) * 4);
       return;
     case Format::i16:
-      for (int64_t i = 0; i < n; ++i) at<int16_t>(to, i * step) = static_cast<int16_t>(from[i]);
-      return;
+      return write<int16_t>(from, to, step, n, as<int16_t>);
     case Format::i8:
-      for (int64_t i = 0; i < n; ++i) at<int8_t>(to, i * step) = static_cast<int8_t>(from[i]);
-      return;
+      return write<int8_t>(from, to, step, n, as<int8_t>);
     default:
       for (int64_t i = 0; i < n; ++i) {
         const auto f = static_cast<float>(from[i]);

@@ -13,44 +13,57 @@ SPYRE_INLINE Result narrow(int64_t exact) {
   return {(int32_t)exact, (int32_t)exact != exact ? i32_overflow : i32_exact};
 }
 
-template <typename Fn>
-SPYRE_INLINE I32Status map1(int32_t* dst, const int32_t* a, size_t n, Fn fn) {
+// dst[i] = fn of the operands' element i.
+template <typename D, typename Fn, typename... Operands>
+SPYRE_INLINE void map(D* dst, size_t n, Fn fn, Operands... operands) {
+#pragma GCC ivdep
+  for (size_t i = 0; i < n; ++i) dst[i] = (D)fn(operands(i)...);
+}
+// The same for an fn that gives a Result.
+template <typename Fn, typename... Operands>
+SPYRE_INLINE I32Status map_status(int32_t* dst, size_t n, Fn fn, Operands... operands) {
   unsigned status = 0;
 #pragma GCC ivdep
   for (size_t i = 0; i < n; ++i) {
-    const Result r = fn(a[i]);
+    const Result r = fn(operands(i)...);
     dst[i] = r.value;
     status |= r.status;
   }
   return (I32Status)status;
 }
 
+// An operand: an array, or one value for all lanes (read before a destination that may be its array is written).
+template <typename T>
+SPYRE_INLINE auto array(const T* p) {
+  return [p](size_t i) { return p[i]; };
+}
+SPYRE_INLINE auto value(const int32_t* p) {
+  return [v = *p](size_t) { return v; };
+}
+
+// Calls run with an array or a value for each operand, by the bits of splat.
+template <typename Run>
+SPYRE_INLINE auto with_operands(Splat splat, const int32_t* a, const int32_t* b, Run run) {
+  switch (splat & 3) {
+    case 0:
+      return run(array(a), array(b));
+    case 1:
+      return run(value(a), array(b));
+    case 2:
+      return run(array(a), value(b));
+    default:
+      return run(value(a), value(b));
+  }
+}
+
+template <typename Fn>
+SPYRE_INLINE I32Status map1(int32_t* dst, const int32_t* a, size_t n, Fn fn) {
+  return map_status(dst, n, fn, array(a));
+}
 template <typename Fn>
 SPYRE_INLINE I32Status map2(int32_t* dst, const int32_t* a, const int32_t* b, size_t n, Splat splat, Fn fn) {
   if (n == 0) return i32_exact;
-  const int32_t x = a[0], y = b[0];
-  const auto run = [&](auto first, auto second) {
-    unsigned status = 0;
-#pragma GCC ivdep
-    for (size_t i = 0; i < n; ++i) {
-      const Result r = fn(first(i), second(i));
-      dst[i] = r.value;
-      status |= r.status;
-    }
-    return (I32Status)status;
-  };
-  const auto xs = [a](size_t i) { return a[i]; };
-  const auto ys = [b](size_t i) { return b[i]; };
-  switch (splat & 3) {
-    case 0:
-      return run(xs, ys);
-    case 1:
-      return run([x](size_t) { return x; }, ys);
-    case 2:
-      return run(xs, [y](size_t) { return y; });
-    default:
-      return run([x](size_t) { return x; }, [y](size_t) { return y; });
-  }
+  return with_operands(splat, a, b, [=](auto x, auto y) { return map_status(dst, n, fn, x, y); });
 }
 
 #define SPYRE_UNARY(name, expression)                                       \
@@ -124,85 +137,40 @@ SPYRE_COMPARE(ne, !=)
 
 void select(int32_t* dst, const int32_t* mask, const int32_t* a, const int32_t* b, size_t n, Splat splat) {
   if (n == 0) return;
-  const auto run = [=](auto m, auto x, auto y) {
-#pragma GCC ivdep
-    for (size_t i = 0; i < n; ++i) dst[i] = (m(i) & x(i)) | (~m(i) & y(i));
+  const auto run = [=](auto y) {
+    with_operands(splat, mask, a, [=](auto m, auto x) {
+      map(dst, n, [](int32_t f, int32_t p, int32_t q) { return (f & p) | (~f & q); }, m, x, y);
+    });
   };
-  const int32_t m0 = mask[0], a0 = a[0], b0 = b[0];
-  const auto m = [mask](size_t i) { return mask[i]; };
-  const auto x = [a](size_t i) { return a[i]; };
-  const auto y = [b](size_t i) { return b[i]; };
-  const auto ms = [m0](size_t) { return m0; };
-  const auto xs = [a0](size_t) { return a0; };
-  const auto ys = [b0](size_t) { return b0; };
-  switch (splat & 7) {
-    case 0:
-      return run(m, x, y);
-    case 1:
-      return run(ms, x, y);
-    case 2:
-      return run(m, xs, y);
-    case 3:
-      return run(ms, xs, y);
-    case 4:
-      return run(m, x, ys);
-    case 5:
-      return run(ms, x, ys);
-    case 6:
-      return run(m, xs, ys);
-    default:
-      return run(ms, xs, ys);
-  }
+  if (splat & splat_third)
+    run(value(b));
+  else
+    run(array(b));
 }
 
 I32Status cast_f32_i32(int32_t* dst, const float* a, size_t n) {
-  unsigned status = 0;
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) {
-    const float x = a[i];
+  const auto cast = [](float x) -> Result {
     const bool fits = x >= -0x1p31f && x < 0x1p31f;
     const int32_t v = (int32_t)(fits ? x : 0.0f);
-    dst[i] = fits ? v : INT32_MIN;
-    status |= !fits;
+    return {fits ? v : INT32_MIN, fits ? 0u : 1u};
+  };
+  return map_status(dst, n, cast, array(a));
+}
+
+// A kernel of one operand from an expression in its element x.
+#define SPYRE_CAST(name, to, from, expression)                  \
+  void name(to* dst, const from* a, size_t n) {                 \
+    map(dst, n, [](from x) { return (expression); }, array(a)); \
   }
-  return (I32Status)status;
-}
-void cast_i32_f32(float* dst, const int32_t* a, size_t n) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) dst[i] = (float)a[i];
-}
-void cast_mask_f32(float* dst, const int32_t* mask, size_t n) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) dst[i] = mask[i] ? 1.0f : 0.0f;
-}
-void cast_mask_i32(int32_t* dst, const int32_t* mask, size_t n) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) dst[i] = mask[i] & 1;
-}
-void cast_f32_mask(int32_t* mask, const float* a, size_t n) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) mask[i] = a[i] != 0.0f ? -1 : 0;
-}
-void cast_i32_mask(int32_t* mask, const int32_t* a, size_t n) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) mask[i] = a[i] != 0 ? -1 : 0;
-}
-void widen_i16(int32_t* dst, const int16_t* a, size_t n) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) dst[i] = a[i];
-}
-void widen_i8(int32_t* dst, const int8_t* a, size_t n) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) dst[i] = a[i];
-}
-void narrow_i16(int16_t* dst, const int32_t* a, size_t n) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) dst[i] = (int16_t)a[i];
-}
-void narrow_i8(int8_t* dst, const int32_t* a, size_t n) {
-#pragma GCC ivdep
-  for (size_t i = 0; i < n; ++i) dst[i] = (int8_t)a[i];
-}
+SPYRE_CAST(cast_i32_f32, float, int32_t, (float)x)
+SPYRE_CAST(cast_mask_f32, float, int32_t, x ? 1.0f : 0.0f)
+SPYRE_CAST(cast_mask_i32, int32_t, int32_t, x & 1)
+SPYRE_CAST(cast_f32_mask, int32_t, float, x != 0.0f ? -1 : 0)
+SPYRE_CAST(cast_i32_mask, int32_t, int32_t, x != 0 ? -1 : 0)
+SPYRE_CAST(widen_i16, int32_t, int16_t, x)
+SPYRE_CAST(widen_i8, int32_t, int8_t, x)
+SPYRE_CAST(narrow_i16, int16_t, int32_t, x)
+SPYRE_CAST(narrow_i8, int8_t, int32_t, x)
 void iota(int32_t* dst, int32_t first, int32_t step, size_t n) {
   for (size_t i = 0; i < n; ++i) dst[i] = (int32_t)((uint32_t)first + (uint32_t)i * (uint32_t)step);
 }
