@@ -1,10 +1,16 @@
-// LSTM and GRU cells. torch chooses the fused form for every out-of-tree device, and the CPU, where the fallback would
-// take it, has no kernel for that form: here it is composed of ops that have one.
-#include <ATen/ATen.h>
+// Ops that torch fuses where a device has a kernel for them, and that the CPU, where the fallback would take them, does
+// not have: LSTM and GRU cells (chosen for every out-of-tree device) and the backward of RMS normalisation. Composed
+// here of ops that exist.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
+#include <array>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 namespace spyre::torch {
 namespace {
@@ -68,6 +74,32 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
   return {g_in, g_hidden, grad_hy * update, bias_gradient(g_in, has_bias), bias_gradient(g_hidden, has_bias)};
 }
 
+/// y = x rstd w over the last dimensions. In float32 for the 16-bit floats, as torch does.
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& input, at::IntArrayRef normalized_shape,
+                                             const Tensor& rstd, const std::optional<Tensor>& weight,
+                                             std::array<bool, 2> wanted) {
+  const int64_t inner = static_cast<int64_t>(normalized_shape.size()), outer = input.dim() - inner;
+  TORCH_CHECK(inner > 0 && outer >= 0, "_fused_rms_norm_backward: ", input.sizes(),
+              " has no trailing dimensions of sizes ", normalized_shape);
+  std::vector<int64_t> outer_dims, inner_dims;
+  for (int64_t d = 0; d < input.dim(); ++d) (d < outer ? outer_dims : inner_dims).push_back(d);
+  const bool weighted = weight && weight->defined();
+  const Tensor g = grad.to(at::kFloat), x = input.to(at::kFloat);
+  std::vector<int64_t> rstd_sizes = input.sizes().slice(0, static_cast<size_t>(outer)).vec();
+  rstd_sizes.resize(static_cast<size_t>(input.dim()), 1);
+  const Tensor scale = rstd.to(at::kFloat).reshape(rstd_sizes), normal = x * scale;
+  Tensor grad_input, grad_weight;
+  if (wanted[0]) {
+    const Tensor gw = weighted ? g * weight->to(at::kFloat) : g;
+    grad_input = (scale * (gw - normal * (gw * normal).mean(inner_dims, true))).to(input.scalar_type());
+  }
+  if (wanted[1] && weighted) {
+    const Tensor each = g * normal;
+    grad_weight = (outer > 0 ? each.sum(outer_dims) : each).to(weight->scalar_type());
+  }
+  return {grad_input, grad_weight};
+}
+
 }  // namespace
 }  // namespace spyre::torch
 
@@ -76,4 +108,5 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_thnn_fused_lstm_cell_backward_impl", spyre::torch::lstm_cell_backward);
   m.impl("_thnn_fused_gru_cell", spyre::torch::gru_cell);
   m.impl("_thnn_fused_gru_cell_backward", spyre::torch::gru_cell_backward);
+  m.impl("_fused_rms_norm_backward", spyre::torch::rms_norm_backward);
 }
