@@ -4,10 +4,10 @@
 def linear(m: int, k: int, n: int) -> str:
     """y[m, n] = x[m, k] @ w[k, n] on 32 cores.
 
-    Many rows: rows over 8, columns over 4; a core's rows of x stay in LX, w streams past in tiles of all k and 64 columns. One row:
+    Many rows: rows over 4, columns over 8; a core's rows of x stay in LX, w streams past in tiles of all k and 64 columns. One row:
     columns over 32, k in blocks with the accumulator in LX.
     """
-    rows, cols = (8, 4) if m >= 8 else (1, 32)
+    rows, cols = (4, 8) if m >= 8 else (1, 32)
     mt, nt = -(-m // rows), -(-n // cols)
     head = f"""
 sym x: in dl16 [{m},{k}]
