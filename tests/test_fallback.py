@@ -15,11 +15,12 @@ def dev(*values, dtype=torch.float32):
 def test_counts():
     torch.spyre.reset_fallback_counts()
     x = dev(1, 2, 3)
-    x + x
+    x.digamma()
+    x.digamma()
     x + x
     x[1:].clone().t().expand(2, 2).contiguous()
     x.half().cpu()
-    assert torch.spyre.fallback_counts() == {"aten::add.out": 2}
+    assert torch.spyre.fallback_counts() == {"aten::digamma.out": 2}
 
 
 def test_warned_once_per_op(fresh_python):
@@ -29,12 +30,12 @@ def test_warned_once_per_op(fresh_python):
         x = torch.ones(2, 3, device="spyre")
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            x + x; x + x; x * x
+            x.digamma(); x.digamma(); x.lgamma()
         kinds = [w for w in seen if w.category is FallbackWarning]
-        assert len(kinds) == 2 and "aten::add.out" in str(kinds[0].message) and "[2, 3]" in str(kinds[0].message)
+        assert len(kinds) == 2 and "aten::digamma.out" in str(kinds[0].message) and "[2, 3]" in str(kinds[0].message)
         warnings.simplefilter("error")
         try:
-            x - x
+            x.erfc()
         except FallbackWarning as w:
             print("raised", x.cpu().sum().item())
     """)
@@ -48,10 +49,10 @@ def test_fallback_can_be_an_error(fresh_python):
         x = torch.ones(2, 3, device="spyre", dtype=torch.float16)
         x.t().contiguous().view(-1)[1:].zero_()
         try:
-            x + x
+            x.digamma()
         except NotImplementedError as e:
             text = str(e)
-            assert all(w in text for w in ("aten::add.out", "Half", "[2, 3]", "SPYRE_FALLBACK")), text
+            assert all(w in text for w in ("aten::digamma.out", "Half", "[2, 3]", "SPYRE_FALLBACK")), text
             print("refused")
         """,
         SPYRE_FALLBACK="error",
@@ -134,8 +135,8 @@ def test_mixed_devices_raise():
 def test_errors_keep_their_kind_and_name_the_op():
     with pytest.raises(RuntimeError, match="(?s)mat1 and mat2.*"):
         torch.ones(2, 3, device="spyre") @ torch.ones(2, 3, device="spyre")
-    with pytest.raises(IndexError):
-        torch.ones(3, device="spyre")[torch.tensor([5])]
+    with pytest.raises((IndexError, RuntimeError), match="index 5|5 is out"):
+        torch.ones(3, device="spyre")[torch.tensor([5])].cpu()
     with pytest.raises(TypeError, match="float64"):
         torch.ones(3, device="spyre").double()
     assert dev(1).sum().item() == 1  # still usable

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "torch/copy.h"
 #include "torch/eager_key.h"
 #include "torch/eager_prepare.h"
 #include "torch/records.h"
@@ -35,7 +36,7 @@ std::shared_ptr<EagerCall> find_call(EagerOp& op, const IValue* begin, const Eag
     const std::lock_guard<std::mutex> lock(op.mutex);
     if (auto found = lookup()) return found;
   }
-  auto made = translated([&] { return prepare_call(op, begin, args, with_values); });
+  auto made = translated([&] { return prepare_call(op, begin, args, {with_values, false}); });
   made->key.assign(args.key.begin(), args.key.end());
   const std::lock_guard<std::mutex> lock(op.mutex);
   if (auto found = lookup()) return found;  // another thread was faster
@@ -50,6 +51,24 @@ void resize_outputs(const EagerCall& call, const IValue* begin) {
     at::native::resize_output(out, resize.sizes);
     out.unsafeGetTensorImpl()->set_sizes_and_strides(resize.sizes, resize.strides);
   }
+}
+
+/// After `error`: prepares a call that no program can do in place anew, with a detour, or marks it as refused. True:
+/// look again.
+bool try_detour(EagerOp& op, const IValue* begin, const EagerArguments& args, const std::shared_ptr<EagerCall>& call,
+                bool with_values, const Error& error) {
+  std::shared_ptr<EagerCall> other;
+  if (call->in_place) {
+    other = translated([&] { return prepare_call(op, begin, args, {with_values, true}); });
+    other->key = call->key;
+  }
+  const std::lock_guard<std::mutex> lock(op.mutex);
+  if (call->why.empty()) call->why = error.what();
+  call->state = State::refused;
+  if (!other || other->state != State::ready) return false;
+  for (auto& [hash, entry] : op.calls)
+    if (entry == call) entry = other;
+  return true;
 }
 
 /// Gives the out of arange its elements, whose number follows from numbers that aren't in the key. False: leave it to
@@ -105,6 +124,8 @@ class Launch {
     c10::SmallVector<double, 4> params;
     for (const int v : call_.params) params.push_back(args_.values[static_cast<size_t>(v)].number);
     call_.executor->run(current_stream(device.index()), {}, inputs, outputs, {params.data(), params.size()});
+    for (const EagerCall::Copy& copy : call_.copies)
+      copy_from(results_[static_cast<size_t>(copy.output)], begin_[copy.argument].toTensor(), true);
     return true;
   }
 
@@ -187,11 +208,12 @@ class Launch {
 bool run_eager(EagerOp& op, ::torch::jit::Stack* stack, std::string& why) {
   const IValue* begin = stack->data() + (stack->size() - op.args.size());
   if (op.is_arange && !size_arange(begin)) return false;
-  for (int round = 0; round < 2; ++round) {
+  for (int round = 0; round < 3; ++round) {
     EagerArguments args;
     if (!collect(op, begin, args)) return false;
     std::shared_ptr<EagerCall> call = find_call(op, begin, args, false);
-    if (call->state == State::by_value) {
+    const bool with_values = call->state == State::by_value;
+    if (with_values) {
       args.add_values_to_key();
       call = find_call(op, begin, args, true);
     }
@@ -209,9 +231,7 @@ bool run_eager(EagerOp& op, ::torch::jit::Stack* stack, std::string& why) {
       if (!launch.run()) return false;
     } catch (const Error& error) {
       if (error.fault() != Fault::unimplemented) rethrow(error);
-      const std::lock_guard<std::mutex> lock(op.mutex);
-      if (call->why.empty()) call->why = error.what();
-      call->state = State::refused;
+      if (try_detour(op, begin, args, call, with_values, error)) continue;
       why = call->why;
       return false;
     }

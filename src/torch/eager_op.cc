@@ -14,8 +14,9 @@ namespace {
 /// Ops that are another one of the table with some of its arguments.
 struct Rename {
   std::string_view op, functional;
-  std::vector<int> order;  ///< as EagerOp::order
-  int must_be_false = -1;  ///< an argument
+  std::vector<int> order;        ///< as EagerOp::order
+  int must_be_false = -1;        ///< an argument
+  std::vector<int> silent = {};  ///< as EagerOp::silent
 };
 const std::vector<Rename>& renames() {
   constexpr int type = EagerOp::dtype_of_out;
@@ -23,6 +24,9 @@ const std::vector<Rename>& renames() {
       {"aten::_index_put_impl_", "aten::index_put", {0, 1, 2, 3}},
       {"aten::_convolution", "aten::convolution", {0, 1, 2, 3, 4, 5, 6, 7, 8}},
       {"aten::native_batch_norm", "aten::_native_batch_norm_legit_no_training", {0, 1, 2, 3, 4, 6, 7}, 5},
+      {"aten::_cummax_helper", "aten::cummax", {0, 3}, -1, {1, 2}},
+      {"aten::_cummin_helper", "aten::cummin", {0, 3}, -1, {1, 2}},
+      {"aten::_logcumsumexp", "aten::logcumsumexp", {0, 1}},
       {"aten::arange.start_out", "aten::arange.start_step", {0, 1, 2, type}},
       {"aten::eye.out", "aten::eye", {0, type}},
       {"aten::eye.m_out", "aten::eye.m", {0, 1, type}},
@@ -75,6 +79,7 @@ bool find_functional(EagerOp& op) {
     op.functional = rename.functional;
     op.order = rename.order;
     op.must_be_false = rename.must_be_false;
+    op.silent = rename.silent;
     return graph::importable(op.functional);
   }
   op.functional = graph::importable(op.name) &&
@@ -128,14 +133,14 @@ std::unique_ptr<EagerOp> eager_op(const c10::OperatorHandle& handle) {
     op->alias.push_back(same);
     op->is_integer.push_back(integer);
   }
-  if (static_cast<size_t>(
-          std::count_if(op->args.begin(), op->args.end(), [](const EagerArg& a) { return a.written; })) != written)
-    return nullptr;
   for (const EagerArg& arg : op->args)
     if (arg.written && arg.kind != ArgKind::tensor) return nullptr;
   if (!find_functional(*op)) return nullptr;
+  const auto all = std::count_if(op->args.begin(), op->args.end(), [](const EagerArg& a) { return a.written; });
+  if (static_cast<size_t>(all) != written + op->silent.size()) return nullptr;
+  for (const int argument : op->silent) op->args[static_cast<size_t>(argument)].out = true;
   op->is_arange = op->name == "aten::arange.start_out";
-  op->pointwise = handle.hasTag(at::Tag::pointwise);
+  op->pointwise = handle.hasTag(at::Tag::pointwise) || op->name == "aten::flip";
   op->takes_cpu_indices = op->name.rfind("aten::index", 0) == 0 || op->name.rfind("aten::_index", 0) == 0 ||
                           op->name.rfind("aten::_unsafe_index", 0) == 0;
   op->casts_out = op->pointwise || is_any(schema.name(), {"aten::cat", "aten::all", "aten::any"});

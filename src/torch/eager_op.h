@@ -45,9 +45,10 @@ struct EagerOp {
   std::vector<int> order;        ///< arguments of the functional overload: positions in this op's, or dtype_of_out
   std::vector<EagerArg> args;    ///< in the order of the schema
   std::vector<int> alias;        ///< per return: the argument that it is, or -1
+  std::vector<int> silent;       ///< arguments into which results go that the op doesn't return
   std::vector<bool> is_integer;  ///< per return: a number of elements
-  bool pointwise = false;
-  bool is_arange = false;  ///< its number of elements follows from numbers
+  bool pointwise = false;        ///< the strides of its result are those of torch's iterator
+  bool is_arange = false;        ///< its number of elements follows from numbers
   bool takes_cpu_indices = false;
   bool casts_out = false;   ///< out= may have another dtype than the result
   int dtype_argument = -1;  ///< None there means the dtype of out=

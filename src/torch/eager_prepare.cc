@@ -67,6 +67,7 @@ int category(at::ScalarType type) { return type == at::kBool ? 0 : c10::isIntegr
 struct Mode {
   bool values = false;  ///< numbers are constants of the graph
   bool upload = false;  ///< CPU tensors without dimensions are inputs, not numbers
+  bool detour = false;
 };
 
 /// One attempt at a graph for a call.
@@ -90,6 +91,8 @@ class Importer {
     const std::vector<Arg> results =
         op_.is_arange ? std::vector<Arg>{arange(given)} : builder_.call(op_.functional, given, loc_);
     for (size_t i = 0; i < op_.alias.size(); ++i) result(i, i < results.size() ? &results[i] : nullptr);
+    for (size_t i = 0; i < op_.silent.size(); ++i)
+      written(static_cast<size_t>(op_.silent[i]), std::get<Ref>(results.at(i)));
     if (!to_.resizes.empty()) {
       to_.state = EagerCall::State::resize;
       return;
@@ -267,7 +270,11 @@ class Importer {
     }
     if (slot.fresh) {
       output(ref, sizes_of(t.strides()), static_cast<int>(position));
+    } else if (mode_.detour) {
+      to_.copies.push_back({static_cast<int>(to_.outputs.size()), static_cast<int>(position)});
+      output(ref, graph::contiguous(ref.sizes), -1);
     } else {
+      to_.in_place = true;
       builder_.mutate(input(s).value, ref);
       to_.has_work |= t.numel() > 0;
     }
@@ -356,10 +363,11 @@ class Importer {
 }  // namespace
 
 std::shared_ptr<EagerCall> prepare_call(const EagerOp& op, const IValue* stack, const EagerArguments& args,
-                                        bool with_values) {
-  std::vector<Mode> modes{{with_values, false}};
+                                        PrepareOptions options) {
+  const bool with_values = options.with_values;
+  std::vector<Mode> modes{{with_values, false, options.detour}};
   if (std::any_of(args.slots.begin(), args.slots.end(), [](const EagerSlot& s) { return s.value >= 0; }))
-    modes.push_back({with_values, true});
+    modes.push_back({with_values, true, options.detour});
   std::string why;
   for (const Mode mode : modes) {
     auto call = std::make_shared<EagerCall>();

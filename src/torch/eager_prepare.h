@@ -41,6 +41,12 @@ struct EagerCall {
     int64_t which = 0;  ///< argument, output, or the integer
   };
   std::vector<Return> returns;
+  /// Written arguments that get a new tensor's elements by a copy behind the launch (a detour, where no program can
+  /// write in place).
+  struct Copy {
+    int output = 0, argument = 0;
+  };
+  std::vector<Copy> copies;
   struct Resize {
     int argument = 0;
     std::vector<int64_t> sizes, strides;
@@ -49,14 +55,20 @@ struct EagerCall {
   bool has_work = false;      ///< some element is written
   bool two_dtypes = false;    ///< inputs and outputs have several dtypes
   bool written_args = false;  ///< an argument is written
+  bool in_place = false;      ///< by the launch itself, and not as an output
 
   // The launch's arguments, all but allocations and offsets filled in: for one thread at a time.
   std::atomic_flag busy;
   std::vector<engine::TensorArg> input_args, output_args;
 };
 
-/// Imports the call and makes its executor. `with_values`: the numbers are in the key, so the graph may hold them.
+struct PrepareOptions {
+  bool with_values = false;  ///< the numbers are in the key, so the graph may hold them
+  bool detour = false;       ///< nothing is written in place: EagerCall::copies
+};
+
+/// Imports the call and makes its executor.
 std::shared_ptr<EagerCall> prepare_call(const EagerOp& op, const c10::IValue* stack, const EagerArguments& args,
-                                        bool with_values);
+                                        PrepareOptions options);
 
 }  // namespace spyre::torch
