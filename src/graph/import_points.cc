@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <limits>
+
 #include "graph/import_call.h"
 #include "graph/views.h"
 
@@ -182,6 +184,12 @@ Ref as_type(Call& call, const Ref& ref, HostType type) {
   Expr e = p.read(ref);
   if (e.type == Reg::i32 && (type == HostType::u8 || type == HostType::i8 || type == HostType::i16))
     e = x2(VecOp::bit_and, std::move(e), Expr::i32(type == HostType::i16 ? 65535 : 255));
+  // Infinities and NaN are the most negative integer, as torch on x86 has it, not a stop: they are often made (the
+  // logarithm of 0) and discarded behind the cast.
+  if (e.type == Reg::f32 && type == HostType::i64) {
+    Expr finite = x2(VecOp::lt, x1(VecOp::abs, e), Expr::f32(std::numeric_limits<double>::infinity()));
+    e = where(std::move(finite), std::move(e), Expr::f32(std::numeric_limits<int32_t>::min()));
+  }
   return p.elementwise(std::move(e), type);
 }
 

@@ -43,6 +43,25 @@ std::vector<Arg> index_put(Call& call) {
   return {scattered(call, x, p, call.flag(3) ? Mode::add : Mode::set, std::move(value), std::move(targets))};
 }
 
+/// strided_scatter(self, src, size, stride, offset): aten's as_strided_scatter of a contiguous tensor, with an offset
+/// that counts from its first element.
+std::vector<Arg> strided_scatter(Call& call) {
+  const Ref x = call.tensor(0), src = call.tensor(1);
+  const std::vector<Size> sizes = call.integers(2), strides = call.integers(3);
+  if (call.type(src) != call.type(x)) call.refuse("values of another type: cast them");
+  if (sizes != src.sizes || sizes.size() != strides.size()) call.refuse("a stride per dimension of the values");
+  Points p(call, sizes);
+  Expr index = integer_expr(call, call.integer_or(4, 0));
+  for (size_t d = 0; d < sizes.size(); ++d)
+    index = x2(VecOp::add, std::move(index),
+               x2(VecOp::mul, Expr::iota(static_cast<int32_t>(d)), integer_expr(call, strides[d])));
+  const Ref flat = reshaped(call, x, {numel(x.sizes)});
+  Expr value = p.read(src);
+  std::vector<Scatter::Target> targets;
+  targets.push_back({std::move(index), OnOutside::trap});
+  return {reshaped(call, scattered(call, flat, p, Mode::set, std::move(value), std::move(targets)), x.sizes)};
+}
+
 /// Targets of scatter: index along `dim`, the point's own place along the others.
 std::vector<Arg> scatter_values(Call& call, Mode mode) {
   const Ref x = call.tensor(0), ids = call.tensor(2);
@@ -132,6 +151,7 @@ std::vector<Arg> index_add(Call& call) { return by_row(call, Mode::add, true); }
 std::vector<Arg> index_copy(Call& call) { return by_row(call, Mode::set, false); }
 
 constexpr ImportEntry entries[] = {
+    {"spyre::strided_scatter", strided_scatter},
     {"aten::index_put", index_put},
     {"aten::_unsafe_index_put", index_put},
     {"aten::scatter.src", scatter},

@@ -1,7 +1,7 @@
 """The pass that puts a post-grad graph on the device: its importable nodes become few launches.
 
-A node is *inside* (computed by a launch), a *view* (folded into its readers; kept as a plain ATen call where somebody
-outside looks at it) or *outside* (a plain ATen call, an input, a size). Regions are the insides of one level: everything
+A node is *inside* (computed by a launch), a *view* (folded into its readers, as are numbers; kept as a plain ATen call where
+somebody outside looks at it) or *outside* (a plain ATen call, an input, a size). Regions are the insides of one level: everything
 outside that a region needs comes before it, everything that needs the region comes behind it, so they are convex.
 """
 
@@ -86,6 +86,11 @@ def _importable(node: Node) -> bool:
     return all(d.type == "cpu" or d == device for d in given)
 
 
+def _is_number(node: Node) -> bool:
+    """Made on the CPU of a number alone: folds into readers on the device as a view does."""
+    return node.target in (aten.full.default, aten.scalar_tensor.default) and not _on_device(node)
+
+
 class Partition:
     """What is inside and outside of one graph, and the rewriting."""
 
@@ -93,7 +98,7 @@ class Partition:
         self.gm, self.graph = gm, gm.graph
         self.nodes = list(self.graph.nodes)
         self.refused: dict[Node, str] = {}
-        self.views = {n for n in self.nodes if _importable(n) and _is_alias(n)}
+        self.views = {n for n in self.nodes if (_importable(n) and _is_alias(n)) or _is_number(n)}
         self.inside = {n for n in self.nodes if _importable(n) and n not in self.views}
         self.copies = [n for n in self.nodes if self._is_final_copy(n)]
         self.level: dict[Node, int] = {}
@@ -289,8 +294,11 @@ class Partition:
         regions = self._regions()
         place = {n: 2 * self.leave.get(n, -1) + 2 for n in self.nodes}
         end = self.nodes[-1]
+        results: dict[Node, Node] = {}
         for (level, device), region in regions.items():
-            self._launch(region, level, device, end, place)
+            results |= self._launch(region, level, device, end, place)
+        for node, result in results.items():  # now that every launch reads what it reads
+            node.replace_all_uses_with(result)
         for node in reversed(self.nodes):
             if node in self.copies:
                 node.replace_all_uses_with(node.args[0])
@@ -305,7 +313,11 @@ class Partition:
         self.graph.lint()
         self.gm.recompile()
 
-    def _launch(self, region: Region, level: int, device: int, end: Node, place: dict[Node, int]) -> None:
+    def _launch(
+        self, region: Region, level: int, device: int, end: Node, place: dict[Node, int]
+    ) -> dict[Node, Node]:
+        """Adds the region's launch; returns what stands for each tensor that it makes."""
+        results = {}
         program = region.finish()
         ops = torch.ops.spyre
         with self.graph.inserting_before(end):
@@ -322,9 +334,10 @@ class Partition:
                 result = self.graph.call_function(operator.getitem, (launch, i))
                 result.meta = {k: v for k, v in node.meta.items() if k in ("val", "tensor_meta", "stack_trace")}
                 place[result] = 2 * level + 1
-                node.replace_all_uses_with(result)
+                results[node] = result
         if inductor_config.trace.enabled:
             programs.dump(program.key, V.debug.filename(f"spyre_{program.key[:8]}"))
+        return results
 
     def _symbol_node(self, symbol: sympy.Symbol, place: dict[Node, int]) -> Node:
         """A node that gives the symbol's value: an input, or a size of a tensor from outside."""

@@ -16,7 +16,6 @@ from torch_spyre._inductor.sizes import NoSize, size_text
 from torch_spyre.constants import DEVICE_NAME
 
 aten, prims = torch.ops.aten, torch.ops.prims
-MOST_CONSTANT_BYTES = 1 << 20  #: a larger constant of the graph is passed to each launch instead of embedded
 _IGNORED = (torch.device, torch.layout, torch.memory_format, torch.Generator)
 
 
@@ -32,6 +31,8 @@ def overload_of(node: Node) -> str:
     """ "aten::add.Tensor", as the importer's table names it. Copies to the device are launch inputs, nothing more."""
     if node.target is prims.device_put.default:
         return "aten::alias"
+    if node.target is aten.as_strided_scatter.default:
+        return "spyre::strided_scatter"
     return node.target.name()
 
 
@@ -43,18 +44,18 @@ def tensor_values(node: Node) -> list[torch.Tensor]:
 
 
 def is_constant(node: Node) -> bool:
-    """A tensor constant of the graph module on the CPU, also through lift_fresh_copy."""
+    """A tensor constant of the graph module, also through lift_fresh_copy."""
     if node.target in (aten.lift_fresh_copy.default, aten.lift_fresh.default, aten.lift.default):
         return isinstance(node.args[0], Node) and is_constant(node.args[0])
-    if node.op != "get_attr":
-        return False
-    value = constant_value(node)
-    return isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.nbytes <= MOST_CONSTANT_BYTES
+    return node.op == "get_attr" and isinstance(_attribute(node), torch.Tensor)
 
 
-def constant_value(node: Node) -> Any:
-    if node.op != "get_attr":
-        return constant_value(node.args[0])
+def constant_value(node: Node) -> torch.Tensor:
+    """Of a constant, on the CPU."""
+    return constant_value(node.args[0]) if node.op != "get_attr" else _attribute(node).detach().cpu()
+
+
+def _attribute(node: Node) -> Any:
     return functools.reduce(getattr, node.target.split("."), node.graph.owning_module)
 
 
@@ -108,6 +109,11 @@ class Region:
                 arguments.append(node.kwargs.get(formal.name, formal.default_value))
         if overload_of(node) == "aten::alias":
             arguments = arguments[:1]
+        if node.target is aten.as_strided_scatter.default:
+            base = node.args[0].meta["val"]
+            if not base.is_contiguous() or arguments[4] is None or not isinstance(base.storage_offset(), int):
+                raise Refused(node, "self is not contiguous")
+            arguments[4] -= base.storage_offset()
         value = node.meta["val"]
         expected = [self._shape(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
         flat_list = isinstance(schema.returns[0].type, torch.ListType) if schema.returns else False
@@ -188,7 +194,7 @@ class Region:
     def _argument(self, value: Any) -> Any:
         if isinstance(value, Node):
             given = value.meta.get("val")
-            if isinstance(given, torch.Tensor):
+            if isinstance(given, torch.Tensor) or is_constant(value):
                 return self._tensor(value)
             if isinstance(given, (list, tuple)):
                 return [self._argument(v) for v in self._results(value)]
@@ -240,6 +246,6 @@ class Region:
 
 
 def _constant(value: torch.Tensor) -> list[Any]:
-    value = value.detach().contiguous()
+    value = value.contiguous()
     data = value.reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b""
     return [str(value.dtype).removeprefix("torch."), list(value.shape), base64.b64encode(data).decode()]
