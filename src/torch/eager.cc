@@ -147,8 +147,7 @@ class Launch {
           returns.emplace_back(Tensor());
           break;
         case EagerCall::Return::Kind::empty:
-          returns.emplace_back(
-              at::empty({0}, at::TensorOptions(c10::Device(device_type, static_cast<c10::DeviceIndex>(args_.device)))));
+          returns.emplace_back(at::empty({0}, args_.slots[0].tensor->options()));
           break;
       }
     }

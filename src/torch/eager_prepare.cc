@@ -88,8 +88,7 @@ class Importer {
     std::vector<Arg> given;
     for (const int position : op_.order)
       given.push_back(position < 0 ? type_of_out() : argument(static_cast<size_t>(position)));
-    const std::vector<Arg> results =
-        op_.is_arange ? std::vector<Arg>{arange(given)} : builder_.call(op_.functional, given, loc_);
+    const std::vector<Arg> results = op_.is_arange ? std::vector<Arg>{arange(given)} : imported(given);
     for (size_t i = 0; i < op_.alias.size(); ++i) result(i, i < results.size() ? &results[i] : nullptr);
     for (size_t i = 0; i < op_.silent.size(); ++i)
       written(static_cast<size_t>(op_.silent[i]), std::get<Ref>(results.at(i)));
@@ -105,6 +104,16 @@ class Importer {
     for (size_t i = 0; i < op_.args.size(); ++i)
       if (op_.args[i].written && stack_[i].isTensor() && stack_[i].toTensor().defined())
         at::assert_no_internal_overlap(stack_[i].toTensor());
+  }
+
+  /// What the importer finds no types for (products of bools) it has no program for either.
+  std::vector<Arg> imported(const std::vector<Arg>& given) {
+    try {
+      return builder_.call(op_.functional, given, loc_);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::program) throw;
+      refuse(op_.name + ": " + error.what());
+    }
   }
 
   // ---- arguments
@@ -235,7 +244,7 @@ class Importer {
         refuse(op_.functional + " has no result " + std::to_string(i) + " to write");
       written(static_cast<size_t>(alias), std::get<Ref>(*value));
       back = {EagerCall::Return::Kind::argument, alias};
-    } else if (!value) {
+    } else if (!value || (i > 0 && op_.name == "aten::native_batch_norm")) {  // outside of training: no statistics
       back = {EagerCall::Return::Kind::empty, 0};
     } else if (const Size* size = std::get_if<Size>(value)) {
       back = {EagerCall::Return::Kind::integer, size->constant().value()};
@@ -244,9 +253,22 @@ class Importer {
     } else if (const Ref* ref = std::get_if<Ref>(value)) {
       if (op_.is_integer[i]) throw Error(Fault::program, op_.functional + ": a tensor where a number is returned");
       back = {EagerCall::Return::Kind::output, static_cast<int64_t>(to_.outputs.size())};
-      output(*ref, wanted_strides(*ref), -1);
+      // Backward runs on the CPU, whose kernel wants these as its own forward gives them.
+      const bool statistics = i > 0 && op_.name == "aten::native_layer_norm";
+      const Ref given = statistics ? in_type_of_cpu(*ref) : *ref;
+      output(given, wanted_strides(given), -1);
     }
     to_.returns.push_back(back);
+  }
+
+  /// Mean and deviation of layer norm: of the input's type, unless the weights have another one.
+  Ref in_type_of_cpu(const Ref& ref) {
+    const at::ScalarType type = stack_[0].toTensor().scalar_type();
+    for (const int weight : {2, 3})
+      if (stack_[weight].isTensor() && stack_[weight].toTensor().defined() &&
+          stack_[weight].toTensor().scalar_type() != type)
+        return ref;
+    return std::get<Ref>(builder_.call("prims::convert_element_type", {ref, type_of(type)}, loc_)[0]);
   }
 
   void written(size_t position, Ref ref) {
@@ -309,6 +331,9 @@ class Importer {
 
   /// Of a new result: what torch gives it.
   std::vector<Size> wanted_strides(const Ref& ref) const {
+    // Flip makes an empty_like of its operand.
+    if (op_.name == "aten::flip" && stack_[0].toTensor().is_non_overlapping_and_dense())
+      return sizes_of(stack_[0].toTensor().strides());
     if (op_.pointwise) return iterator_strides(builder_.type(ref));
     return graph::is_dense(ref.sizes, ref.strides) ? ref.strides : graph::contiguous(ref.sizes);
   }
