@@ -87,8 +87,14 @@ def _importable(node: Node) -> bool:
 
 
 def _is_number(node: Node) -> bool:
-    """Made on the CPU of a number alone: folds into readers on the device as a view does."""
-    return node.target in (aten.full.default, aten.scalar_tensor.default) and not _on_device(node)
+    """A number on the CPU, made of a constant or cast to float32: folds into readers on the device as a view does."""
+    made = tensor_values(node)
+    if len(made) != 1 or made[0].device.type != "cpu" or made[0].dim() != 0:
+        return False
+    if node.target in (aten.full.default, aten.scalar_tensor.default):
+        return True
+    # Floats of modules become float64 tensors when sizes are dynamic.
+    return node.target is prims.convert_element_type.default and made[0].dtype == torch.float32
 
 
 class Partition:
