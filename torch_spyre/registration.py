@@ -27,8 +27,7 @@ def register() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     patches.apply()
-    if hasattr(_C, "_define_program"):
-        programs.register_fake_kernels()
+    programs.register_fake_kernels()
     _refuse_distributed()
     _refuse_fp8_ops()
     log = logging.getLogger("torch_spyre")
