@@ -5,61 +5,21 @@ Prints a table, writes out/bench.json and out/bench.svg. Exit status 1 if a figu
 """
 
 import json
-import statistics
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 
+import models
 import picture
 import programs
+from measure import Figure, compare, figure
 from torch_spyre import tile
 
 OUT = Path(__file__).parent.parent / "out"
-
-
-@dataclass
-class Figure:
-    """One row. `ratio` is how many times as fast as the other side we are; a limit is its least allowed value."""
-
-    name: str
-    ours: float
-    other: float
-    unit: str
-    other_side: str
-    ratio: float
-    limit: float | None
-
-    @property
-    def held(self) -> bool:
-        return self.limit is None or self.ratio >= self.limit
-
-
-def _seconds(run: Callable[[], object], calls: int) -> float:
-    start = time.perf_counter()
-    for _ in range(calls):
-        run()
-    return (time.perf_counter() - start) / calls
-
-
-def compare(ours: Callable[[], object], other: Callable[[], object], rounds: int = 15, calls: int = 1) -> tuple[float, float]:
-    """Medians of both sides' seconds a call, in turn A B A B after a warm-up, so that drift of the machine hits both."""
-    for run in (ours, other):
-        run(), run()
-    a, b = [], []
-    for _ in range(rounds):
-        a.append(_seconds(ours, calls))
-        b.append(_seconds(other, calls))
-    return statistics.median(a), statistics.median(b)
-
-
-def figure(name: str, times: tuple[float, float], scale: float, unit: str, other_side: str, limit: float | None) -> Figure:
-    ours, other = times
-    return Figure(name, ours * scale, other * scale, unit, other_side, other / ours, limit)
 
 
 def synced(program: tile.Program, **tensors: torch.Tensor) -> Callable[[], None]:
@@ -145,6 +105,7 @@ def strips() -> list[Figure]:
 
 GROUPS: dict[str, Callable[[], list[Figure]]] = {
     "transfers": transfers, "small_calls": small_calls, "matmuls": matmuls, "strips": strips,
+    "eager": models.eager, "whole_ops": models.whole_ops, "minilm": models.minilm, "cold_compile": models.cold_compile,
 }
 
 
