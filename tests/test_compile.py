@@ -482,6 +482,17 @@ def test_sizes_that_the_graph_was_not_made_for_are_refused():
         torch.ops.spyre.launch([], [], 0, key)
 
 
+def test_an_index_out_of_range_names_the_line():
+    def f(table, index):
+        return table[index] + 1
+
+    table, index = torch.randn(4, 8).to("spyre"), torch.tensor([0, 4]).to("spyre")
+    with pytest.raises(RuntimeError, match=r"aten\.index.*test_compile\.py:\d+"):
+        torch.compile(f)(table, index)
+        torch.spyre.synchronize()
+    assert torch.isfinite(torch.compile(f)(table, index * 0).cpu()).all()
+
+
 def test_the_pass_has_a_constant_identity():
     from torch_spyre import _C
     from torch_spyre._inductor.graph_pass import SpyrePass

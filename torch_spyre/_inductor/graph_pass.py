@@ -1,8 +1,9 @@
 """The pass that puts a post-grad graph on the device: its importable nodes become few launches.
 
-A node is *inside* (computed by a launch), a *view* (folded into its readers, as are numbers; kept as a plain ATen call where
-somebody outside looks at it) or *outside* (a plain ATen call, an input, a size). Regions are the insides of one level: everything
-outside that a region needs comes before it, everything that needs the region comes behind it, so they are convex.
+A node is *inside* (computed by a launch), a *view* (folded into its readers, as are numbers; kept as a plain ATen call
+where somebody outside looks at it) or *outside* (a plain ATen call, an input, a size). Regions are the insides of one
+level: everything outside that a region needs comes before it, everything that needs the region comes behind it, so they
+are convex.
 """
 
 import logging
