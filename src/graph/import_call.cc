@@ -169,4 +169,23 @@ std::vector<Ref> Call::add(Kind kind, std::vector<HostType> types, std::vector<s
   return builder.add(std::move(kind), std::move(types), loc_, std::move(strides));
 }
 
+SliceBounds slice_bounds(Call& call, const Size& size, const Size& from, const Size& to, int64_t step) {
+  if (step < 1) call.refuse("a step of {}", step);
+  const auto clipped = [&](const Size& given) -> Size {
+    if (given.is(INT64_MAX) || given == size) return size;
+    Size s = given;
+    if (call.at_most(s, -1))
+      s = s + size;
+    else if (!call.at_most(0, s))
+      call.refuse("whether {} is negative is not known for all instances", s.text());
+    if (!call.at_most(0, s)) s = Size::max(s, 0);
+    return call.at_most(s, size) ? s : Size::min(s, size);
+  };
+  const Size start = clipped(from), end = clipped(to);
+  Size count = end - start;
+  if (!call.at_most(start, end)) count = Size::max(count, 0);
+  if (step != 1) count = Size::floor_div(count + (step - 1), step);
+  return {start, count};
+}
+
 }  // namespace spyre::graph

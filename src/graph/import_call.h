@@ -173,4 +173,11 @@ Ref keep_dims(Ref ref, std::span<const int32_t> dims);
 /// `fill` around the tensor: `before` and `after` per dimension, neither negative (import_place.cc).
 Ref padded(Call& call, const Ref& ref, const std::vector<Size>& before, const std::vector<Size>& after, double fill);
 
+/// What start:end:step takes of a dimension: negative ones count from the end, then both are clipped. Refuses a step
+/// below 1, and bounds of which the sign isn't known for all instances.
+struct SliceBounds {
+  Size start, count;
+};
+SliceBounds slice_bounds(Call& call, const Size& size, const Size& start, const Size& end, int64_t step);
+
 }  // namespace spyre::graph

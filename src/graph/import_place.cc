@@ -119,24 +119,11 @@ std::vector<Arg> slice_scatter(Call& call) {
   const Ref x = call.tensor(0);
   if (x.sizes.empty()) call.refuse("a tensor without dimensions");
   const auto d = static_cast<size_t>(call.wrap(call.constant_or(2, 0), x.sizes.size()));
-  const Size& size = x.sizes[d];
   const int64_t step = call.constant_or(5, 1);
-  if (step < 1) call.refuse("a step of {}", step);
-  const auto clipped = [&](const Size& given) -> Size {
-    if (given.is(INT64_MAX) || given == size) return size;
-    Size s = given;
-    if (call.at_most(s, -1))
-      s = s + size;
-    else if (!call.at_most(0, s))
-      call.refuse("whether {} is negative is not known for all instances", s.text());
-    if (!call.at_most(0, s)) s = Size::max(s, 0);
-    return call.at_most(s, size) ? s : Size::min(s, size);
-  };
-  const Size start = clipped(call.integer_or(3, 0)), end = clipped(call.integer_or(4, INT64_MAX));
+  const auto [start, count] =
+      slice_bounds(call, x.sizes[d], call.integer_or(3, 0), call.integer_or(4, INT64_MAX), step);
   std::vector<Size> window = x.sizes;
-  window[d] = end - start;
-  if (!call.at_most(start, end)) window[d] = Size::max(window[d], 0);
-  if (step != 1) window[d] = Size::floor_div(window[d] + (step - 1), step);
+  window[d] = count;
   return {placed(call, x, expand_to(call, call.tensor(1), window), d, start, step)};
 }
 

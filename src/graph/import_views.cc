@@ -109,24 +109,9 @@ std::vector<Arg> slice(Call& call) {
   const Ref x = call.tensor(0);
   if (rank(x) == 0) call.refuse("a tensor without dimensions");
   const int32_t dim = call.has(1) ? call.dim(1, rank(x)) : 0;
-  const Size& size = x.sizes[static_cast<size_t>(dim)];
   const int64_t step = call.constant_or(4, 1);
-  if (step < 1) call.refuse("a step of {}", step);
-  // Negative ones count from the end, then both are clipped.
-  const auto clipped = [&](const Size& given) -> Size {
-    if (given.is(INT64_MAX) || given == size) return size;
-    Size s = given;
-    if (call.at_most(s, -1))
-      s = s + size;
-    else if (!call.at_most(0, s))
-      call.refuse("whether {} is negative is not known for all instances", s.text());
-    if (!call.at_most(0, s)) s = Size::max(s, 0);
-    return call.at_most(s, size) ? s : Size::min(s, size);
-  };
-  const Size start = clipped(call.integer_or(2, 0)), end = clipped(call.integer_or(3, INT64_MAX));
-  Size count = end - start;
-  if (!call.at_most(start, end)) count = Size::max(count, 0);
-  if (step != 1) count = Size::floor_div(count + (step - 1), step);
+  const auto [start, count] =
+      slice_bounds(call, x.sizes[static_cast<size_t>(dim)], call.integer_or(2, 0), call.integer_or(3, INT64_MAX), step);
   return {sliced(x, dim, start, count, step)};
 }
 

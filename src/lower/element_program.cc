@@ -54,25 +54,8 @@ bool plain(HostType type) {
 
 /// The buffer of a value that stays in LX.
 Format resident_format(HostType type) {
-  switch (type) {
-    case HostType::b8:
-      return Format::dl16;
-    case HostType::u8:
-      return Format::u32;
-    case HostType::i8:
-      return Format::i8;
-    case HostType::i16:
-      return Format::i16;
-    case HostType::i32:
-    case HostType::i64:
-      return Format::i32;
-    case HostType::e4m3:
-      return Format::e4m3;
-    case HostType::e5m2:
-      return Format::e5m2;
-    default:
-      return Format::f32;
-  }
+  if (type == HostType::f16 || type == HostType::bf16) return Format::f32;  // as precise as registers
+  return base::device_format(type);
 }
 
 void operands(const VecExpr& e, std::vector<const BufRef*>& out) {
