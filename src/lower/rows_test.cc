@@ -179,6 +179,28 @@ output v2[100:64, 64:1]
   }
 }
 
+TEST(Rows, InPlaceInRowsThatAreNoWholeSticks) {
+  const Graph graph = graph::parse(R"(
+input v0 "x" f16 [7:3250, 65:50, 50:1]
+input v1 "y" f16 [7:3250, 65:50, 50:1]
+v2 f16 [7:3250, 65:50, 50:1] = map [7, 65, 50] loads(v0[7:3250, 65:50, 50:1], v1[7:3250, 65:50, 50:1]) value(add(l0, l1))
+output v2[7:3250, 65:50, 50:1]
+)");
+  plan::Prepared prepared = as_prepared(graph);
+  prepared.replaces[2] = 0;
+  plan::KernelPlan kernel;
+  kernel.nodes = {0};
+  plan::Plan plan = plain_plan(prepared, {kernel});
+  const plan::Context context{graph, plan, for_test::test_device().description()};
+  const auto candidates = plan::rows_candidates(context, kernel.nodes);
+  EXPECT_TRUE(std::all_of(candidates.begin(), candidates.end(), [](const auto& k) { return k.grid.size() == 2; }));
+  EXPECT_GT(candidates.at(0).grid.at(0), 1);  // rows over the cores
+  for (const plan::KernelPlan& k : candidates) {
+    plan.kernels = {k};
+    expect_runs_like_interpreter(graph, plan);
+  }
+}
+
 TEST(Rows, NinePermutedDimensions) {
   std::string sizes, contiguous, permuted, space;
   for (int d = 0; d < 9; ++d) {

@@ -87,5 +87,26 @@ TEST(Sort, BlocksOfARowThatDoesNotFit) {
   }
 }
 
+TEST(Sort, BlocksKeepTheOrderOfEqualValues) {
+  for (const HostType type : {HostType::f16, HostType::b8})
+    for (const bool descending : {false, true})
+      for (const int32_t cores : {1, 3}) {
+        SCOPED_TRACE(cores);
+        GraphMaker maker;
+        graph::Sort sort;
+        sort.from = maker.input(type, {8000}, {1});
+        sort.dim = 0;
+        sort.descending = descending;
+        for (const graph::Ref& r : maker.add(std::move(sort), {type, HostType::i64})) maker.output(r);
+        const plan::Prepared prepared = as_prepared(maker.graph);
+        const plan::Plan plan = plain_plan(prepared, {{plan::Form::sort, {0}, {cores}, {1500}, 2, 0}});
+        RunSettings settings;
+        settings.fill = [](const graph::Graph&, graph::Id, std::mt19937_64& r) {
+          return static_cast<double>(pick(r, 0, 1));
+        };
+        expect_runs_like_interpreter(prepared.graph, plan, settings);
+      }
+}
+
 }  // namespace
 }  // namespace spyre::lower

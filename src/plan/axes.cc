@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "plan/axis_parts.h"
+#include "program/verify_sticks.h"
 
 namespace spyre::plan {
 
@@ -366,7 +367,33 @@ class Finder {
         for (const AxisRef& r : *refs)
           if (r.strides[a] != axes.sizes[b] * r.strides[b]) return false;
     }
-    return true;
+    return !axes.roles.empty() || !hides_sticks(axes, a);
+  }
+
+  /// Sticks of a result in memory that follow an axis, and would not follow the merged one: rows of 50 elements have
+  /// sticks of their own, a run of 7 x 50 has none of which cores could own some.
+  bool hides_sticks(const Axes& axes, size_t a) const {
+    for (const NodeAxes& node : axes.nodes)
+      for (size_t r = 0; r < node.results.size(); ++r) {
+        const Home::Kind kind = homes_[g_.nodes[node.node].results[r]].kind;
+        if (kind != Home::Kind::output && kind != Home::Kind::temp && kind != Home::Kind::replaces) continue;
+        const AxisRef& ref = node.results[r];
+        if (ref.strides[a + 1] == 0) continue;
+        layout::HostView apart, merged;
+        apart.offset = merged.offset = ref.offset;
+        for (size_t x = 0; x < axes.sizes.size(); ++x) {
+          if (ref.strides[x] == 0) continue;
+          apart.sizes.push_back(axes.sizes[x]);
+          apart.strides.push_back(ref.strides[x]);
+          if (x == a) continue;
+          merged.sizes.push_back(axes.sizes[x] * (x == a + 1 ? axes.sizes[a] : 1));
+          merged.strides.push_back(ref.strides[x]);
+        }
+        const layout::Geometry& geometry = homes_[ref.value].geometry;
+        using program::verifier::stick_shape;
+        if (!stick_shape(merged, geometry).known && stick_shape(apart, geometry).known) return true;
+      }
+    return false;
   }
 
   const Graph& g_;

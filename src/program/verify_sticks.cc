@@ -193,7 +193,7 @@ StickShape stick_shape(const HostView& view, const Geometry& g) {
     auto limit = most;
     limit.most[l] = (longer.sizes[l] - 1) / block;  // index = block x this variable + the new, last one
     if (stride > INT64_MAX / block) continue;
-    f.factor[l] = stride * block;
+    f.factor[l] = limit.most[l] == 0 ? 0 : stride * block;  // a variable that is always 0 says nothing
     f.factor.push_back(stride);
     limit.most.push_back(std::min(block, longer.sizes[l]) - 1);
     const size_t low = rank;
