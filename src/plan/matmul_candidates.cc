@@ -125,7 +125,7 @@ class Search {
       if (parts > 1 && (shape_.sum != Format::f32 || ceil_div(size, parts) < 256 || shape_.empty)) break;
       if (ceil_div(size, matmul_chunk(shape_, shape_.depth, parts)) != parts) continue;
       kernel_.grid.back() = static_cast<int32_t>(parts);
-      choose_tile(128, 512, INT64_MAX);
+      choose_tile(128, 512, std::max<int64_t>(size, 1));
       estimate();
     }
     kernel_.grid.back() = 1;
