@@ -67,7 +67,7 @@ sanitize:
 	@tools/check_system.sh
 	@test -d $(SANITIZE) || cmake -S . -B $(SANITIZE) -DSPYRE_SANITIZE=ON -DSPYRE_TESTS=ON -DSPYRE_BENCHMARKS=OFF > /dev/null
 	@cmake --build $(SANITIZE) -j $(JOBS)
-	@cd $(SANITIZE) && SPYRE_FUZZ=1000000 SPYRE_FUZZ_PROGRAMS=500 SPYRE_FUZZ_ROUNDS=5000 ctest -j $(JOBS) --output-on-failure --no-tests=error
+	@cd $(SANITIZE) && SPYRE_FUZZ=1000000 SPYRE_FUZZ_PROGRAMS=500 SPYRE_FUZZ_ROUNDS=5000 SPYRE_FUZZ_FORMS=200 SPYRE_FUZZ_GRAPHS=100 ctest -j $(JOBS) --output-on-failure --no-tests=error
 
 format: $(VENV)/.stamp
 	@clang-format -i $(CXX_SOURCES)

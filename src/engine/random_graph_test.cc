@@ -1,5 +1,5 @@
 // Random graphs: chains of operations over random shapes, strides, views and types, planned at random too, on plain and
-// scrambled layouts, against the interpreter. SPYRE_FUZZ_ROUNDS and SPYRE_FUZZ_SEED steer it.
+// scrambled layouts, against the interpreter. SPYRE_FUZZ_GRAPHS and SPYRE_FUZZ_SEED steer it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -261,7 +261,7 @@ class Maker {
 
 void fuzz(runtime::Device& device, int64_t rounds, bool random_plans) {
   const int64_t first = base::env_int("SPYRE_FUZZ_SEED", 1, 1, INT64_MAX);
-  rounds = base::env_int("SPYRE_FUZZ_ROUNDS", rounds, 1, 1 << 30);
+  rounds = base::env_int("SPYRE_FUZZ_GRAPHS", rounds, 1, 1 << 30);
   for (int64_t seed = first; seed < first + rounds; ++seed) {
     const OptionsForTest options([&](Options& o) { o.plan_seed = random_plans ? static_cast<uint64_t>(seed) : 0; });
     graph::Graph g = Maker(static_cast<uint64_t>(seed)).make();
@@ -273,7 +273,7 @@ void fuzz(runtime::Device& device, int64_t rounds, bool random_plans) {
     for (size_t i = 0; i < executor.graph().inputs.size(); ++i)
       settings.offsets.push_back(pick(random, 0, 2) == 0 ? pick(random, 1, 200) : 0);
     expect_right(executor, device, {}, settings);
-    ASSERT_FALSE(testing::Test::HasFailure()) << "SPYRE_FUZZ_SEED=" << seed << " SPYRE_FUZZ_ROUNDS=1";
+    ASSERT_FALSE(testing::Test::HasFailure()) << "SPYRE_FUZZ_SEED=" << seed << " SPYRE_FUZZ_GRAPHS=1";
   }
 }
 

@@ -151,7 +151,9 @@ class Fold {
           v = s.size;
           // Every term moves with its own error and the maximum's; their exponentials are functions of 8 units. Whoever
           // sums in one pass takes what there is to each new maximum by another one: about log(count) of them.
-          e = s.size * (std::expm1(2 * s.e) + (s.count > 1 ? units + 8 * f32_unit * (1 + std::log2(s.count)) : 0));
+          // All terms have one sign, so that each addition may round the same way: half a unit a term.
+          e = s.size * (std::expm1(2 * s.e) +
+                        (s.count > 1 ? units + f32_unit * (8 * (1 + std::log2(s.count)) + s.count / 2) : 0));
           if (std::isnan(e)) e = infinity;
         }
         break;

@@ -1,5 +1,5 @@
 // Random Maps, Reduces and chains over shapes, strides, types, gathers and candidates, run on a card.
-// SPYRE_FUZZ=<graphs of each kind>, SPYRE_FUZZ_SEED=<first seed>.
+// SPYRE_FUZZ_FORMS=<graphs of each kind>, SPYRE_FUZZ_SEED=<first seed>.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -262,7 +262,7 @@ uint64_t seed_of(const char* name, uint64_t fallback) {
   return text ? std::strtoull(text, nullptr, 10) : fallback;
 }
 int rounds() {
-  const char* text = std::getenv("SPYRE_FUZZ");
+  const char* text = std::getenv("SPYRE_FUZZ_FORMS");
   return text ? std::atoi(text) : 25;
 }
 
