@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <deque>
 #include <functional>
 #include <mutex>
 
@@ -30,6 +31,14 @@ std::mutex mutex;  // of changes to all below
 std::function<void(const std::string&)> hook;
 std::atomic<const std::string*> compiler{nullptr};
 
+/// A copy that stays to the end of the process: whoever read the address before it was replaced may still use it.
+template <typename T>
+const T* kept(const T& value) {
+  static auto* all = new std::deque<T>();  // under `mutex`
+  all->push_back(value);
+  return &all->back();
+}
+
 }  // namespace
 
 Options Options::from_environment() {
@@ -56,14 +65,13 @@ const Options& options() {
   if (known) return *known;
   const std::lock_guard lock(mutex);
   known = current.load(std::memory_order_acquire);
-  if (!known) current.store(known = new Options(Options::from_environment()), std::memory_order_release);
+  if (!known) current.store(known = kept(Options::from_environment()), std::memory_order_release);
   return *known;
 }
 
 void set_options(const Options& options) {
   const std::lock_guard lock(mutex);
-  // The former ones stay: another thread may be reading them.
-  current.store(new Options(options), std::memory_order_release);
+  current.store(kept(options), std::memory_order_release);
   compiler.store(nullptr, std::memory_order_release);
 }
 
@@ -84,7 +92,7 @@ const std::string& compiler_hash() {
   const std::string made = base::Hasher(2).add(code_hash()).add(device::current_description().hash).finish().hex();
   const std::lock_guard lock(mutex);
   known = compiler.load(std::memory_order_acquire);
-  if (!known) compiler.store(known = new std::string(made), std::memory_order_release);
+  if (!known) compiler.store(known = kept(made), std::memory_order_release);
   return *known;
 }
 
