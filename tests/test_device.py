@@ -240,11 +240,9 @@ def test_int64_outside_int32_raises_on_upload():
         torch.tensor([0, 2**31]).to("spyre")
 
 
-def test_compile_and_collectives_say_that_they_are_missing():
+def test_collectives_and_fp8_ops_say_that_they_are_missing():
     import torch.distributed as dist
 
-    with pytest.raises(Exception, match="not built yet"):
-        torch.compile(lambda x: x + 1)(torch.ones(2, device="spyre"))
     if dist.is_available():
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
         with pytest.raises(Exception, match="not built yet"):
