@@ -290,3 +290,10 @@ def test_refusals_name_the_op_and_the_switch(fresh_python):
         SPYRE_FALLBACK="error",
     )
     assert out.split() == ["12.0", "refused"]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.float16, torch.float32])
+@pytest.mark.parametrize("numbers", [(3.1,), (0.5, 3.9), (0, 10, 2.5), (0, 9, 2.5), (7, 0, -2), (2, 2)])
+def test_arange_has_torchs_length_and_numbers(numbers, dtype):
+    expected = torch.arange(*numbers, dtype=dtype)
+    torch.testing.assert_close(torch.arange(*numbers, dtype=dtype, device="spyre").cpu(), expected)

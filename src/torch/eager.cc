@@ -74,13 +74,15 @@ bool try_detour(EagerOp& op, const IValue* begin, const EagerArguments& args, co
 /// Gives the out of arange its elements, whose number follows from numbers that aren't in the key. False: leave it to
 /// the CPU's kernel, which also words the errors.
 bool size_arange(const IValue* begin) {
+  const Tensor& out = begin[3].toTensor();
+  const bool integral = c10::isIntegralType(out.scalar_type(), true);
   for (int i = 0; i < 3; ++i)
-    if (!begin[i].isInt() && !begin[i].isDouble()) return false;
+    if (!begin[i].isInt() && (integral || !begin[i].isDouble()))
+      return false;  // integers truncate, each type in its way
   const double start = begin[0].toScalar().toDouble(), end = begin[1].toScalar().toDouble(),
                step = begin[2].toScalar().toDouble();
   const double count = std::ceil((end - start) / step);
   if (!(count >= 0 && count < 2147483648.0)) return false;
-  const Tensor& out = begin[3].toTensor();
   if (out.numel() != static_cast<int64_t>(count)) at::native::resize_output(out, {static_cast<int64_t>(count)});
   return true;
 }
