@@ -35,3 +35,15 @@ def fresh_python():
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time():
     torch.manual_seed(20240607)
+
+
+@pytest.fixture
+def fresh_compiler():
+    """torch.compile as in a new process, without its caches: counters start at 0, and the device's pass is called."""
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()
+    counters.clear()
+    torch.spyre.reset_fallback_counts()
+    with torch._inductor.config.patch(force_disable_caches=True):
+        yield

@@ -15,13 +15,7 @@ OUTSIDE = torch.ops.aten.special_bessel_j0.default  # an op that the importer do
 BESSEL = torch.special.bessel_j0
 
 
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch._dynamo.reset()
-    counters.clear()
-    torch.spyre.reset_fallback_counts()
-    with torch._inductor.config.patch(force_disable_caches=True):  # or the pass isn't called
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def to(value, device):

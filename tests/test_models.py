@@ -17,13 +17,7 @@ LEAST_COSINE = 0.9995
 SHAPES = [(2, 12, False), (3, 21, True)]
 
 
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch._dynamo.reset()
-    counters.clear()
-    torch.spyre.reset_fallback_counts()
-    with torch._inductor.config.patch(force_disable_caches=True):  # or the pass isn't called
-        yield
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def rows_of(output: torch.Tensor, inputs: dict[str, torch.Tensor]) -> torch.Tensor:

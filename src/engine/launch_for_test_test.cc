@@ -63,10 +63,9 @@ std::string compare(const std::string& what, const std::vector<double>& got, con
                     const std::vector<int64_t>& wanted_places, base::Format format) {
   for (size_t i = 0; i < got.size(); ++i) {
     const auto place = static_cast<size_t>(wanted_places[i]);
-    const double want = wanted.value.at(place), have = got[i], allowed = graph::tolerance(wanted, place, format);
-    bool good = std::abs(have - want) <= allowed || have == want || std::isinf(allowed);
-    if (std::isnan(have) && !std::isfinite(want)) good = good || std::isnan(want) || base::format_bytes(format) <= 2;
-    if (!good) return fmt::format("{}: element {} is {} instead of {} (tolerance {})", what, i, have, want, allowed);
+    if (!graph::agrees(wanted, place, format, got[i]))
+      return fmt::format("{}: element {} is {} instead of {} (tolerance {})", what, i, got[i], wanted.value.at(place),
+                         graph::tolerance(wanted, place, format));
   }
   return {};
 }

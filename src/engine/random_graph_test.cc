@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/env.h"
+#include "base/fuzz_for_test.h"
 #include "engine/launch_for_test.h"
 #include "lower/graph_for_test.h"
 
@@ -260,8 +260,8 @@ class Maker {
 };
 
 void fuzz(runtime::Device& device, int64_t rounds, bool random_plans) {
-  const int64_t first = base::env_int("SPYRE_FUZZ_SEED", 1, 1, INT64_MAX);
-  rounds = base::env_int("SPYRE_FUZZ_GRAPHS", rounds, 1, 1 << 30);
+  const auto first = static_cast<int64_t>(base::fuzz_seed(1));
+  rounds = base::fuzz_cases(rounds, "SPYRE_FUZZ_GRAPHS");
   for (int64_t seed = first; seed < first + rounds; ++seed) {
     const OptionsForTest options([&](Options& o) { o.plan_seed = random_plans ? static_cast<uint64_t>(seed) : 0; });
     graph::Graph g = Maker(static_cast<uint64_t>(seed)).make();

@@ -1,13 +1,12 @@
 #include "engine/verify.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <set>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "card/elements.h"
 #include "graph/interpreter.h"
 #include "graph/walk.h"
 #include "plan/axes.h"
@@ -25,36 +24,6 @@ using HomeKind = plan::Home::Kind;
 
 size_t at(Id id) { return static_cast<size_t>(id); }
 
-template <typename T>
-T load(const std::byte* from) {
-  T x;
-  std::memcpy(&x, from, sizeof x);
-  return x;
-}
-
-double decode(base::Format format, const std::byte* from) {
-  switch (format) {
-    case base::Format::dl16:
-      return base::dl16_to_f32(load<uint16_t>(from));
-    case base::Format::f16:
-      return base::f16_to_f32(load<uint16_t>(from));
-    case base::Format::f32:
-      return load<float>(from);
-    case base::Format::i32:
-    case base::Format::u32:
-      return load<int32_t>(from);
-    case base::Format::i16:
-      return load<int16_t>(from);
-    case base::Format::i8:
-      return load<int8_t>(from);
-    case base::Format::e4m3:
-      return base::e4m3_to_f32(load<uint8_t>(from));
-    case base::Format::e5m2:
-      return base::e5m2_to_f32(load<uint8_t>(from));
-  }
-  return 0;
-}
-
 /// The elements of a view of an allocation, in row-major order.
 std::vector<double> elements(runtime::Allocation& allocation, const layout::HostView& view) {
   const auto contents = runtime::contents_of(allocation.device(), allocation.state(), allocation.logical_bytes());
@@ -62,9 +31,14 @@ std::vector<double> elements(runtime::Allocation& allocation, const layout::Host
   const auto width = static_cast<size_t>(base::format_bytes(format));
   std::vector<std::byte> bytes(static_cast<size_t>(view.numel()) * width);
   runtime::gather(runtime::device_side(contents, contents.placement->type, view), bytes.data());
-  std::vector<double> out(static_cast<size_t>(view.numel()));
-  for (size_t i = 0; i < out.size(); ++i) out[i] = decode(format, bytes.data() + i * width);
-  return out;
+  if (!card::is_float(format)) {
+    std::vector<int32_t> lanes(static_cast<size_t>(view.numel()));
+    card::load_i32(bytes.data(), format, 1, lanes.data(), view.numel());
+    return {lanes.begin(), lanes.end()};
+  }
+  std::vector<float> lanes(static_cast<size_t>(view.numel()));
+  card::load_f32(bytes.data(), format, 1, lanes.data(), view.numel());
+  return {lanes.begin(), lanes.end()};
 }
 
 layout::HostView view_of(const graph::Ref& ref) {
@@ -257,11 +231,8 @@ class Verifier {
   void compare(const plan::KernelPlan& kernel, const Graph& sub, const std::vector<graph::Tensor>& tensors) {
     const std::vector<graph::Tensor> wanted = graph::interpret(sub, tensors, params_);
     for (const Id n : kernel.nodes)
-      for (const Id result : g_.nodes[at(n)].results) {
-        const HomeKind home = c_.plan.homes[at(result)].kind;
-        if (home == HomeKind::output || home == HomeKind::temp || home == HomeKind::replaces)
-          compare(g_.nodes[at(n)], result, wanted[at(result)]);
-      }
+      for (const Id result : g_.nodes[at(n)].results)
+        if (plan::in_memory(c_.plan.homes[at(result)].kind)) compare(g_.nodes[at(n)], result, wanted[at(result)]);
   }
 
   void compare(const graph::Node& node, Id result, const graph::Tensor& wanted) {
@@ -276,13 +247,10 @@ class Verifier {
     int64_t place = 0;
     for (double have : got) {
       const auto i = static_cast<size_t>(place);
-      const double want = wanted.value[i], allowed = graph::tolerance(wanted, i, format);
-      bool good = std::abs(have - want) <= allowed || have == want || std::isinf(allowed);
-      if (std::isnan(have) && !std::isfinite(want)) good = good || std::isnan(want) || base::format_bytes(format) <= 2;
-      if (!good)
+      if (!graph::agrees(wanted, i, format, have))
         fail(Fault::program, "SPYRE_VERIFY: {}{}{}: element [{}] of {} ({}) is {}, expected {} within {}", node.loc.op,
              node.loc.source.empty() ? "" : " at ", node.loc.source, fmt::join(index, ", "), v.name,
-             graph::shape_text(v.type, v.sizes), have, want, allowed);
+             graph::shape_text(v.type, v.sizes), have, wanted.value[i], graph::tolerance(wanted, i, format));
       step(index, place, sizes, strides);
     }
   }

@@ -114,19 +114,6 @@ HostType Builder::type(const Ref& ref) const {
   return graph_.values[static_cast<size_t>(ref.value)].type;
 }
 
-namespace {
-
-/// One load of `ref` along its own dimensions, as the value of a map.
-Map copy_of(const Ref& ref, HostType type) {
-  Map map;
-  map.space = ref.sizes;
-  map.loads.push_back({ref, {}, 0});
-  map.value.push_back(Expr::load(0, register_of(type)));
-  return map;
-}
-
-}  // namespace
-
 void Builder::output(const Ref& ref) {
   const HostType t = type(ref);
   const bool own = graph_.values[static_cast<size_t>(ref.value)].node != none && ref == whole(graph_, ref.value);

@@ -177,6 +177,27 @@ std::vector<Size> result_sizes(const Kind& kind, int r) {
   return std::visit(Visitor{r}, kind);
 }
 
+int64_t number(const Size& size) {
+  const auto value = size.constant();
+  if (!value) fail(Fault::program, "size {} of an instance is no number", size.text());
+  return *value;
+}
+
+std::vector<int64_t> numbers(std::span<const Size> sizes) {
+  std::vector<int64_t> out;
+  out.reserve(sizes.size());
+  for (const Size& s : sizes) out.push_back(number(s));
+  return out;
+}
+
+Map copy_of(const Ref& ref, HostType type) {
+  Map map;
+  map.space = ref.sizes;
+  map.loads.push_back({ref, {}, 0});
+  map.value.push_back(Expr::load(0, register_of(type)));
+  return map;
+}
+
 std::span<const Load> loads_of(const Kind& kind) {
   struct Visitor {
     std::span<const Load> operator()(const Map& n) const { return n.loads; }

@@ -225,12 +225,18 @@ struct Graph {
   std::vector<Mutation> mutations;
 };
 
+/// Sizes of an instance as numbers. Throws Error(program) for one with symbols.
+int64_t number(const Size& size);
+std::vector<int64_t> numbers(std::span<const Size> sizes);
+
 /// The whole of value `id`, and dense row-major strides (elements) of these sizes.
 Ref whole(const Graph& graph, Id id);
 std::vector<Size> contiguous(std::span<const Size> sizes);
 /// Number of results of a node, and the sizes of result r.
 int result_count(const Kind& kind);
 std::vector<Size> result_sizes(const Kind& kind, int r);
+/// A Map whose points are the elements of the reference: the tensor copied as it is.
+Map copy_of(const Ref& ref, HostType type);
 /// Loads that expressions name, of a Map, Reduce, Scan or Scatter; empty for the others.
 std::span<const Load> loads_of(const Kind& kind);
 /// Every reference by which a node reads, in order: a, b; q, k, v, mask; base, then loads or pieces.

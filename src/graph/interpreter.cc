@@ -231,4 +231,10 @@ double tolerance(const Tensor& reference, size_t i, base::Format format) {
   return 2 * unit * scale + smallest;
 }
 
+bool agrees(const Tensor& reference, size_t i, base::Format format, double have) {
+  const double want = reference.value[i], allowed = tolerance(reference, i, format);
+  if (std::abs(have - want) <= allowed || have == want || std::isinf(allowed)) return true;
+  return std::isnan(have) && (std::isnan(want) || (std::isinf(want) && base::format_bytes(format) <= 2));
+}
+
 }  // namespace spyre::graph

@@ -34,8 +34,10 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
                               const Numerics& numerics = {});
 
 /// The largest difference that a correct device result may have from `reference` at element i, held in `format`: two
-/// roundings of its error scale. A NaN of the reference must be a NaN, an infinity that infinity (or, of a half type,
-/// NaN).
+/// roundings of its error scale.
 double tolerance(const Tensor& reference, size_t i, base::Format format);
+/// Whether `have` may be the device's element i: within tolerance(); of a NaN a NaN, of an infinity that infinity (or,
+/// in 16 bits and less, NaN).
+bool agrees(const Tensor& reference, size_t i, base::Format format, double have);
 
 }  // namespace spyre::graph

@@ -31,16 +31,6 @@ double rounding_unit(Format format) {
 
 void Run::fail_here(const std::string& what) const { throw Error(Fault::user, describe(graph, node) + ": " + what); }
 
-std::vector<int64_t> numbers(std::span<const Size> sizes) {
-  std::vector<int64_t> out;
-  for (const Size& s : sizes) {
-    const auto c = s.constant();
-    if (!c) fail(Fault::program, "the interpreter runs instantiated graphs; size {} is not a constant", s.text());
-    out.push_back(*c);
-  }
-  return out;
-}
-
 int64_t storage_elements(const Value& value) {
   const std::vector<int64_t> sizes = numbers(value.sizes), strides = numbers(value.strides);
   int64_t last = 0;
@@ -66,7 +56,7 @@ Walk::Walk(std::span<const Size> sizes, std::span<const int64_t> strides, int64_
   }
 }
 
-Walk Walk::of(const Ref& ref) { return Walk(ref.sizes, numbers(ref.strides), numbers(std::span(&ref.offset, 1))[0]); }
+Walk Walk::of(const Ref& ref) { return Walk(ref.sizes, numbers(ref.strides), number(ref.offset)); }
 
 void Walk::places(int64_t first, int64_t n, int64_t* out) const {
   const size_t rank = sizes_.size();

@@ -56,8 +56,6 @@ class Walk {
   int64_t offset_ = 0, points_ = 1;
 };
 
-std::vector<int64_t> numbers(std::span<const Size> sizes);
-
 /// Rounds n values as a store to the type does: to its device format (floats, when `numerics` says so) or its width
 /// (integers). `arithmetic`: overflow becomes infinity; else (host values) it saturates.
 void round_values(double* v, int64_t n, HostType type, const Numerics& numerics, bool arithmetic);

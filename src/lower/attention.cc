@@ -27,7 +27,7 @@ class StreamingAttention {
         kernel_(kernel),
         node_(context.graph.nodes[static_cast<size_t>(kernel.nodes[0])]),
         attention_(std::get<graph::Attention>(node_.kind)),
-        shape_(plan::attention_shape({context.graph, context.plan, context.description}, kernel.nodes[0])),
+        shape_(plan::attention_shape(context, kernel.nodes[0])),
         range_(Shape::axis_count, none),
         core_(Shape::axis_count, none),
         grid_(Shape::axis_count, none),
@@ -152,7 +152,7 @@ class StreamingAttention {
     if (!store.known) return true;
     if (store.axis < 0) return false;
     const int64_t together = store.axis == shape_.row ? rows_ : store.axis == Shape::value ? size(Shape::value) : 1;
-    return together < size(store.axis) && (store.phase != 0 || together % store.block != 0);
+    return store.tiles_share_sticks(together, size(store.axis));
   }
 
   void loops(size_t i) {
@@ -164,16 +164,17 @@ class StreamingAttention {
     order[n] = shape_.row;
     const int axis = order[i];
     const auto at = static_cast<size_t>(axis);
-    std::vector<Id> ids;
     const Id core = core_[at];
     const int64_t parts = grid_[at] == none ? 1 : kernel_.grid[static_cast<size_t>(axis)];
-    loop_over(builder_, core == none ? Bounds::of(0, size(axis)) : Bounds::within(core),
-              plan::attention_chunk(shape_, axis, parts), axis == shape_.row ? rows_ : 1, uniform_ && core != none,
-              context_.description.max_trips, ids, [&](Id r) {
-                range_[at] = r;
-                loops(i + 1);
-                range_[at] = none;
-              });
+    long_loop(
+        builder_, core == none ? Bounds::of(0, size(axis)) : Bounds::within(core),
+        plan::attention_chunk(shape_, axis, parts), axis == shape_.row ? rows_ : 1, context_.description.max_trips,
+        [&](Id r) {
+          range_[at] = r;
+          loops(i + 1);
+          range_[at] = none;
+        },
+        uniform_ && core != none);
   }
 
   Id f32(std::vector<int64_t> shape, std::string_view name) {
@@ -211,9 +212,8 @@ class StreamingAttention {
       IntExpr end = constant(size(Shape::key));
       if (causal_rows()) end = min(end, start(range_[Shape::query]) + constant(rows_));
       if (attention_.causal && !causal_rows()) end = constant(std::min<int64_t>(1, size(Shape::key)));
-      std::vector<Id> ids;
-      loop_over(builder_, split_ ? Bounds::within(core_[Shape::key]) : Bounds::of(constant(0), std::move(end)), chunk_,
-                keys_, false, context_.description.max_trips, ids, [&](Id c) {
+      long_loop(builder_, split_ ? Bounds::within(core_[Shape::key]) : Bounds::of(constant(0), std::move(end)), chunk_,
+                keys_, context_.description.max_trips, [&](Id c) {
                   range_[Shape::key] = c;
                   block(c, false);
                   range_[Shape::key] = none;
@@ -373,9 +373,7 @@ class StreamingAttention {
 }  // namespace
 
 std::vector<Emitted> emit_attention(const Context& context, const plan::KernelPlan& kernel) {
-  std::vector<Emitted> out;
-  out.push_back(StreamingAttention(context, kernel).run());
-  return out;
+  return one_kernel(StreamingAttention(context, kernel).run());
 }
 
 }  // namespace spyre::lower

@@ -1,9 +1,9 @@
 // Random attention, on candidates of the planner: each is verified, run and compared with the interpreter.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <limits>
 
+#include "base/fuzz_for_test.h"
 #include "lower/graph_for_test.h"
 #include "lower/run_for_test.h"
 #include "plan/forms.h"
@@ -117,10 +117,8 @@ Case random_case(Random& random) {
 }
 
 TEST(Attention, RandomOnesAreTheInterpreters) {
-  const char* more = std::getenv("SPYRE_FUZZ_FORMS");
-  const uint64_t cases = more ? std::strtoull(more, nullptr, 10) : 40;
-  const char* from = std::getenv("SPYRE_FUZZ_SEED");
-  const uint64_t start = from ? std::strtoull(from, nullptr, 10) : 1;
+  const auto cases = static_cast<uint64_t>(base::fuzz_cases(40, "SPYRE_FUZZ_FORMS"));
+  const uint64_t start = base::fuzz_seed(1);
   for (uint64_t seed = start; seed < start + cases && !::testing::Test::HasFailure(); ++seed) {
     Random random(seed);
     Case c = random_case(random);

@@ -43,28 +43,4 @@ AxisFormal add_formal(KernelBuilder& builder, Emitted& emitted, program::Directi
   return f;
 }
 
-void loop_over(KernelBuilder& builder, Bounds bounds, int64_t length, int64_t step, bool uniform, int64_t max_trips,
-               std::vector<Id>& loops, const std::function<void(Id range)>& body) {
-  const int64_t trips = (length + step - 1) / step;
-  if (trips <= max_trips) {
-    builder.loop(
-        std::move(bounds), step,
-        [&](Id r) {
-          loops.push_back(r);
-          body(r);
-        },
-        uniform);
-    return;
-  }
-  int64_t together = 2;
-  while ((trips + together - 1) / together > max_trips) together *= 2;
-  builder.loop(
-      std::move(bounds), step * together,
-      [&](Id outer) {
-        loops.push_back(outer);
-        loop_over(builder, Bounds::within(outer), step * together, step, uniform, max_trips, loops, body);
-      },
-      uniform);
-}
-
 }  // namespace spyre::lower

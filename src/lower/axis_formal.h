@@ -26,8 +26,4 @@ AxisFormal add_formal(KernelBuilder& builder, Emitted& emitted, program::Directi
                       const std::vector<int64_t>& axis_sizes, std::span<const int> walked, std::span<const int> tile,
                       const layout::Geometry& geometry, Emitted::Actual actual, std::string_view name);
 
-/// `for r in bounds by step`, in two levels where one would have too many trips. `loops` gets the ids.
-void loop_over(KernelBuilder& builder, Bounds bounds, int64_t length, int64_t step, bool uniform, int64_t max_trips,
-               std::vector<Id>& loops, const std::function<void(Id range)>& body);
-
 }  // namespace spyre::lower

@@ -1,19 +1,15 @@
 #include "lower/box_loops.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "program/verify_sticks.h"
 
 namespace spyre::lower {
 
-namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-
-}  // namespace
+using base::ceil_div;
+using base::round_up;
 
 Placed placed(const Context& context, graph::Id value) {
   const graph::Value& v = context.graph.values.at(static_cast<size_t>(value));
@@ -50,6 +46,12 @@ std::vector<int32_t> Division::grid() const {
   }
   if (sizes.empty()) sizes.push_back(1);
   return sizes;
+}
+
+int32_t Division::cores() const {
+  int32_t all = 1;
+  for (const int32_t p : parts) all *= p;
+  return all;
 }
 
 Division divide(const std::vector<int64_t>& sizes, Format format, const Shares& shares) {
@@ -101,16 +103,6 @@ std::vector<Entry> TileWalk::entries() const {
 
 IntExpr TileWalk::first(size_t dim) const { return range[dim] == none ? constant(0) : start(range[dim]); }
 IntExpr TileWalk::count(size_t dim) const { return range[dim] == none ? constant(sizes[dim]) : size(range[dim]); }
-
-void long_loop(KernelBuilder& builder, Bounds bounds, int64_t length, int64_t by, int64_t max_trips,
-               const std::function<void(Id range)>& body) {
-  if (ceil_div(length, by) <= max_trips) {
-    builder.loop(std::move(bounds), by, body);
-    return;
-  }
-  builder.loop(std::move(bounds), by * max_trips,
-               [&](Id outer) { long_loop(builder, Bounds::within(outer), by * max_trips, by, max_trips, body); });
-}
 
 void for_each_tile(KernelBuilder& builder, const std::vector<int64_t>& sizes, const Division& division,
                    int64_t max_trips, const std::function<void(const TileWalk&)>& body, Id first_grid) {
@@ -170,36 +162,16 @@ Id Writer::formal(const Context& context, const Placed& memory, program::Directi
   if (memory.view.sizes.size() > 8) {
     fail(Fault::unimplemented, "a view of {} dimensions other than 1; kernels have up to 8", memory.view.sizes.size());
   }
-  const Emitted::Actual actual{memory.value, graph::none, graph::none};
+  const Emitted::Actual actual{memory.value, graph::none, memory.scratch};
   for (size_t f = 0; f < emitted.formals.size(); ++f) {
     const program::Symbol& s = builder.formal_of(static_cast<Id>(f));
-    if (emitted.formals[f].value == actual.value && s.view == memory.view && s.direction == direction) {
-      return static_cast<Id>(f);
-    }
+    if (emitted.formals[f] == actual && s.view == memory.view && s.direction == direction) return static_cast<Id>(f);
   }
   emitted.formals.push_back(actual);
-  return builder.formal(direction, memory.format, memory.view, memory.geometry,
-                        context.graph.values[static_cast<size_t>(memory.value)].name);
-}
-
-Id Writer::scratch(int32_t number, const layout::HostView& view, const layout::Geometry& geometry,
-                   program::Direction direction) {
-  for (size_t f = 0; f < emitted.formals.size(); ++f) {
-    const program::Symbol& s = builder.formal_of(static_cast<Id>(f));
-    if (emitted.formals[f].scratch == number && s.view == view && s.direction == direction) return static_cast<Id>(f);
-  }
-  emitted.formals.push_back({graph::none, graph::none, number});
-  return builder.formal(direction, geometry.format, view, geometry, "scratch");
-}
-
-Id Writer::param(const Context& context, graph::Id param) {
-  const auto found = std::find(emitted.scalars.begin(), emitted.scalars.end(), param);
-  if (found != emitted.scalars.end()) return static_cast<Id>(found - emitted.scalars.begin());
-  emitted.scalars.push_back(param);
-  const graph::Param& p = context.graph.params.at(static_cast<size_t>(param));
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (p.is_float) return builder.add_scalar(p.name, true, -infinity, infinity);
-  return builder.add_scalar(p.name, false, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+  const std::string_view name = memory.value == graph::none
+                                    ? std::string_view("scratch")
+                                    : context.graph.values[static_cast<size_t>(memory.value)].name;
+  return builder.formal(direction, memory.format, memory.view, memory.geometry, name);
 }
 
 Emitted Writer::finish() {

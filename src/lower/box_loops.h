@@ -33,6 +33,8 @@ struct Division {
   std::vector<int64_t> tile;   ///< at most the share
   /// Grid sizes of the dimensions with several parts, in order (at least one grid dimension).
   std::vector<int32_t> grid() const;
+  /// The product of the parts.
+  int32_t cores() const;
 };
 /// What may be given to a division of a box.
 struct Shares {
@@ -61,9 +63,6 @@ struct TileWalk {
 /// then loops. The nest must be open, with the division's grid.
 void for_each_tile(KernelBuilder& builder, const std::vector<int64_t>& sizes, const Division& division,
                    int64_t max_trips, const std::function<void(const TileWalk&)>& body, Id first_grid = 0);
-/// `for` over bounds of `length` indices, as two nested loops when one would make too many trips.
-void long_loop(KernelBuilder& builder, Bounds bounds, int64_t length, int64_t by, int64_t max_trips,
-               const std::function<void(Id range)>& body);
 
 /// The order of dimensions that puts the one whose indices follow a stick's lanes last (else the last one with more
 /// than one index); dimensions of size 1 are left out, at least one is kept. A view without dimensions has none.
@@ -79,11 +78,6 @@ struct Writer {
   Writer(std::string_view name, int32_t cores, const program::Loc& loc) : builder(name, cores) { builder.loc(loc); }
   /// The formal for this view of this memory, made at first need.
   Id formal(const Context& context, const Placed& memory, program::Direction direction);
-  /// Scratch memory of the kernel plan, by number.
-  Id scratch(int32_t number, const layout::HostView& view, const layout::Geometry& geometry,
-             program::Direction direction);
-  /// The builder's scalar of a graph param, made at first need.
-  Id param(const Context& context, graph::Id param);
   Emitted finish();
 };
 

@@ -102,17 +102,11 @@ Emitted write_boxes(const Context& context, const program::Loc& loc, const Place
   }
   for (const BoxPart& part : parts) {
     divisions.push_back(divide(picked(part.sizes, 1), result.format, box_shares));
-    int32_t product = 1;
-    for (const int32_t p : divisions.back().parts) product *= p;
-    cores = std::max(cores, product);
+    cores = std::max(cores, divisions.back().cores());
   }
 
   Writer w(loc.op, cores, loc);
-  const auto formal = [&](const Placed& memory, program::Direction direction) {
-    return memory.scratch == graph::none ? w.formal(context, memory, direction)
-                                         : w.scratch(memory.scratch, memory.view, memory.geometry, direction);
-  };
-  const Id target = formal(result, program::Direction::out);
+  const Id target = w.formal(context, result, program::Direction::out);
   for (size_t p = 0; p < parts.size(); ++p) {
     const BoxPart& part = parts[p];
     const std::vector<int64_t> sizes = picked(part.sizes, 1), first = picked(part.start, 0),
@@ -130,7 +124,7 @@ Emitted write_boxes(const Context& context, const program::Loc& loc, const Place
     if (part.from) {
       Placed from = *part.from;
       from.view = permuted(from.view, order);
-      const Id source = formal(from, program::Direction::in);
+      const Id source = w.formal(context, from, program::Direction::in);
       for_each_tile(w.builder, sizes, division, context.description.max_trips, [&](const TileWalk& walk) {
         Id tile = w.builder.buffer(from.format, walk.tile, 2, "t");
         w.builder.load(w.builder.ref(tile), source, walk.entries());

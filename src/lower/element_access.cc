@@ -236,9 +236,8 @@ void ElementAccess::scan(const std::vector<int>& tile_axes) {
     for (size_t r = 0; r < node.reads.size(); ++r)
       if (!node.reads[r].internal && node.reads[r].gathers.empty()) use(node.reads[r]).loads = true;
     for (size_t r = 0; r < node.results.size(); ++r) {
-      const auto kind = context_.plan.homes[context_.graph.nodes[node.node].results[r]].kind;
-      using Kind = plan::Home::Kind;
-      if (kind == Kind::output || kind == Kind::temp || kind == Kind::replaces) use(node.results[r]).stores = true;
+      const graph::Id value = context_.graph.nodes[node.node].results[r];
+      if (plan::in_memory(context_.plan.homes[value].kind)) use(node.results[r]).stores = true;
     }
   }
 }

@@ -73,11 +73,7 @@ ElementProgram::ElementProgram(KernelBuilder& builder, const Context& context, c
   }
 }
 
-bool ElementProgram::stored(graph::Id value) const {
-  using Kind = plan::Home::Kind;
-  const Kind kind = context_.plan.homes[value].kind;
-  return kind == Kind::output || kind == Kind::temp || kind == Kind::replaces;
-}
+bool ElementProgram::stored(graph::Id value) const { return plan::in_memory(context_.plan.homes[value].kind); }
 
 void ElementProgram::provide(graph::Id value, BufRef buffer) { provided_[value] = std::move(buffer); }
 

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "lower/kernel_builder.h"
-#include "plan/axes.h"
-#include "plan/plan.h"
+#include "plan/forms.h"
 
 namespace spyre::lower {
 
@@ -18,17 +17,20 @@ struct Emitted {
     graph::Id value = graph::none;  ///< the memory of this value,
     int32_t repack = graph::none;   ///< or of a repack,
     int32_t scratch = graph::none;  ///< or scratch memory that the kernels of one KernelPlan share, by number
+    auto operator<=>(const Actual&) const = default;
   };
   std::vector<Actual> formals;
   std::vector<graph::Id> scalars;  ///< graph params
 };
 
-/// What the functions of a form look at.
-struct Context {
-  const graph::Graph& graph;
-  const plan::Plan& plan;
-  const device::Description& description;
-};
+using plan::Context;
+
+/// A form's only kernel.
+inline std::vector<Emitted> one_kernel(Emitted emitted) {
+  std::vector<Emitted> kernels;
+  kernels.push_back(std::move(emitted));
+  return kernels;
+}
 
 /// Kernels of one KernelPlan, in call order (most forms: one).
 std::vector<Emitted> emit_rows(const Context& context, const plan::KernelPlan& kernel);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "program/conventions.h"
 #include "program/limits.h"
 #include "program/place.h"
@@ -183,19 +184,20 @@ std::string legal_name(std::string_view name) {
   return out;
 }
 
+std::string unique_name(const std::string& name, std::set<std::string>& taken) {
+  if (taken.insert(name).second) return name;
+  for (int n = 2;; ++n) {
+    std::string next = fmt::format("{}_{}", name, n);
+    if (taken.insert(next).second) return next;
+  }
+}
+
 KernelBuilder::KernelBuilder(std::string_view name, int32_t cores) {
   kernel_.name = legal_name(name);
   kernel_.cores = cores;
 }
 
-std::string KernelBuilder::unique(std::string_view name) {
-  std::string base = legal_name(name);
-  if (names_.insert(base).second) return base;
-  for (int n = 2;; ++n) {
-    std::string next = fmt::format("{}_{}", base, n);
-    if (names_.insert(next).second) return next;
-  }
-}
+std::string KernelBuilder::unique(std::string_view name) { return unique_name(legal_name(name), names_); }
 
 program::Block& KernelBuilder::block() {
   if (blocks_.empty()) fail(Fault::program, "kernel {}: a statement before its first nest", kernel_.name);
@@ -391,6 +393,20 @@ program::Kernel KernelBuilder::finish() {
   program::place(kernel_);
   blocks_.clear();
   return std::move(kernel_);
+}
+
+void long_loop(KernelBuilder& builder, Bounds bounds, int64_t length, int64_t by, int64_t max_trips,
+               const std::function<void(Id range)>& body, bool uniform, std::vector<Id>* levels) {
+  const int64_t trips = base::ceil_div(length, by);
+  const int64_t outer = std::max<int64_t>(1, base::ceil_div(trips, max_trips)) * by;  // what one trip here covers
+  builder.loop(
+      std::move(bounds), outer,
+      [&](Id range) {
+        if (levels) levels->push_back(range);
+        if (trips <= max_trips) return body(range);
+        long_loop(builder, Bounds::within(range), outer, by, max_trips, body, uniform, levels);
+      },
+      uniform);
 }
 
 }  // namespace spyre::lower

@@ -69,6 +69,9 @@ program::VecExpr cast(program::VecExpr value, program::Reg type, bool trap = fal
 /// `name` with what isn't legal in a name of a tile program made legal.
 std::string legal_name(std::string_view name);
 
+/// The name, or with a number behind it when it is taken; the result is taken then.
+std::string unique_name(const std::string& name, std::set<std::string>& taken);
+
 /// Not copied or moved: open blocks are known by their place.
 class KernelBuilder {
  public:
@@ -132,7 +135,12 @@ class KernelBuilder {
   std::vector<program::Block*> blocks_;          // innermost last
   std::vector<Id> ranges_in_scope_;              // innermost last
   std::vector<std::vector<Id>> declared_under_;  // per buffer: the ranges in scope there
-  std::set<std::string, std::less<>> names_;
+  std::set<std::string> names_;
 };
+
+/// `for r in bounds by T [uniform] { body }` over at most `length` indices, in several levels where one loop would have
+/// more than `max_trips`: the body's range is the innermost. `levels` (null: not wanted) gets all, outermost first.
+void long_loop(KernelBuilder& builder, Bounds bounds, int64_t length, int64_t by, int64_t max_trips,
+               const std::function<void(Id range)>& body, bool uniform = false, std::vector<Id>* levels = nullptr);
 
 }  // namespace spyre::lower

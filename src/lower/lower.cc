@@ -82,11 +82,7 @@ void renumber_locs(program::Block& block, const std::vector<Id>& locs) {
 struct Memory {
   Emitted::Actual actual;
   size_t plan = 0;  ///< scratch: of which kernel plan
-  auto operator<=>(const Memory& o) const {
-    return std::tie(actual.value, actual.repack, actual.scratch, plan) <=>
-           std::tie(o.actual.value, o.actual.repack, o.actual.scratch, o.plan);
-  }
-  bool operator==(const Memory& o) const { return (*this <=> o) == 0; }
+  auto operator<=>(const Memory&) const = default;
 };
 
 struct EmittedCall {
@@ -183,7 +179,7 @@ class Lowering {
     std::vector<Id> locs;
     for (const program::Loc& loc : emitted.locs) locs.push_back(loc_id(loc));
     for (program::Nest& nest : emitted.kernel.nests) renumber_locs(nest.body, locs);
-    emitted.kernel.name = unique(emitted.kernel.name, kernel_names_);
+    emitted.kernel.name = unique_name(emitted.kernel.name, kernel_names_);
     program().kernels.push_back(std::move(emitted.kernel));
     return id;
   }
@@ -221,7 +217,7 @@ class Lowering {
     }
     if (id == none) {
       id = static_cast<Id>(program().symbols.size());
-      symbol.name = unique(legal_name(name), symbol_names_);
+      symbol.name = unique_name(legal_name(name), symbol_names_);
       if (symbol.direction == Direction::temp) temps_.push_back({id, life.last});
       program().symbols.push_back(std::move(symbol));
       result_.symbols.push_back({memory.actual.value, memory.actual.repack});
@@ -235,7 +231,8 @@ class Lowering {
     const Id id = static_cast<Id>(found - result_.scalars.begin());
     if (found == result_.scalars.end()) {
       const graph::Param& p = context_.graph.params.at(static_cast<size_t>(param));
-      program().scalars.push_back({unique(legal_name(p.name), scalar_names_), formal.is_float, formal.lo, formal.hi});
+      program().scalars.push_back(
+          {unique_name(legal_name(p.name), scalar_names_), formal.is_float, formal.lo, formal.hi});
       result_.scalars.push_back(param);
     }
     program::Scalar& scalar = program().scalars[static_cast<size_t>(id)];
@@ -248,14 +245,6 @@ class Lowering {
     const auto [it, added] = locs_.try_emplace({loc.op, loc.source}, static_cast<Id>(program().locs.size()));
     if (added) program().locs.push_back(loc);
     return it->second;
-  }
-
-  static std::string unique(const std::string& name, std::set<std::string>& names) {
-    if (names.insert(name).second) return name;
-    for (int n = 2;; ++n) {
-      std::string next = fmt::format("{}_{}", name, n);
-      if (names.insert(next).second) return next;
-    }
   }
 
   struct Life {

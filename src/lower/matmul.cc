@@ -20,7 +20,7 @@ class Matmul {
   Matmul(const Context& context, const plan::KernelPlan& kernel)
       : context_(context),
         kernel_(kernel),
-        shape_(plan::matmul_shape({context.graph, context.plan, context.description}, kernel.nodes)),
+        shape_(plan::matmul_shape(context, kernel.nodes)),
         node_(context.graph.nodes[static_cast<size_t>(kernel.nodes[0])]),
         order_(plan::matmul_order(shape_, kernel)),
         range_(shape_.axes.sizes.size(), none),
@@ -50,7 +50,7 @@ class Matmul {
     }
     KernelBuilder builder("matmul", cores);
     builder_ = &builder;
-    ElementProgram elements(builder, lowered_context(), shape_.axes, emitted_);
+    ElementProgram elements(builder, context_, shape_.axes, emitted_);
     elements_ = &elements;
     builder.loc(node_.loc);
     declare();
@@ -58,7 +58,7 @@ class Matmul {
     for (const auto& [axis, chunk] : divided)
       core_[static_cast<size_t>(axis)] =
           builder.core(Bounds::of(0, size(axis)), chunk, grid_[static_cast<size_t>(axis)]);
-    if (core_[static_cast<size_t>(shape_.depth)] != none) range_[static_cast<size_t>(shape_.depth)] = core_depth();
+    range_[static_cast<size_t>(shape_.depth)] = core_[static_cast<size_t>(shape_.depth)];
     tiles(0);
     emitted_.kernel = builder.finish();
     emitted_.locs = builder.locs();
@@ -75,7 +75,6 @@ class Matmul {
     Id buffer = none;  ///< in the format it is multiplied in
   };
 
-  const Context& lowered_context() const { return context_; }
   int64_t size(int axis) const { return shape_.axes.sizes[static_cast<size_t>(axis)]; }
   int64_t tile(int axis) const {
     return axis == shape_.row     ? kernel_.tile[0]
@@ -88,7 +87,6 @@ class Matmul {
     const auto at = std::find(shape_.parallel.begin(), shape_.parallel.end(), axis) - shape_.parallel.begin();
     return plan::matmul_chunk(shape_, axis, axis == shape_.depth ? kernel_.grid.back() : kernel_.grid[at]);
   }
-  Id core_depth() const { return core_[static_cast<size_t>(shape_.depth)]; }
   bool split() const { return grid_[static_cast<size_t>(shape_.depth)] != none; }
   const plan::Home& home(graph::Id value) const { return context_.plan.homes[static_cast<size_t>(value)]; }
 
@@ -123,8 +121,7 @@ class Matmul {
       }
     }
     const graph::Id result = node_.results[0];
-    const plan::Home::Kind kind = home(result).kind;
-    stored_ = kind == plan::Home::Kind::output || kind == plan::Home::Kind::temp || kind == plan::Home::Kind::replaces;
+    stored_ = plan::in_memory(home(result).kind);
     if (stored_) {
       const plan::AxisRef& ref = shape_.axes.nodes[0].results[0];
       const layout::Geometry& geometry = home(ref.value).geometry;
@@ -151,8 +148,7 @@ class Matmul {
   bool must_be_ordered(const plan::AxisRef& ref, const layout::Geometry& geometry) const {
     const plan::StoreShape store = plan::store_shape(ref, shape_.axes.sizes, shape_.parallel, geometry);
     if (!store.known) return true;
-    if (store.axis < 0 || tile(store.axis) >= size(store.axis)) return false;
-    return store.phase != 0 || tile(store.axis) % store.block != 0;
+    return store.axis >= 0 && store.tiles_share_sticks(tile(store.axis), size(store.axis));
   }
 
   void tiles(size_t i) {
@@ -165,19 +161,18 @@ class Matmul {
     const auto at = static_cast<size_t>(axis);
     const Id core = core_[at];
     const Id before = range_[at];
-    std::vector<Id> ids;
-    loop_over(*builder_, core == none ? Bounds::of(0, size(axis)) : Bounds::within(core), length(axis), tile(axis),
-              uniform_ && core != none, context_.description.max_trips, loops_of_(axis, ids), [&](Id r) {
-                range_[at] = r;
-                body();
-              });
-    range_[at] = before;
-  }
-  /// Loops over terms are those in whose first trips the accumulator is overwritten.
-  std::vector<Id>& loops_of_(int axis, std::vector<Id>& own) {
+    // Loops over terms are those in whose first trips the accumulator is overwritten.
     const bool term =
         axis == shape_.depth || std::find(shape_.terms.begin(), shape_.terms.end(), axis) != shape_.terms.end();
-    return term ? init_ : own;
+    long_loop(
+        *builder_, core == none ? Bounds::of(0, size(axis)) : Bounds::within(core), length(axis), tile(axis),
+        context_.description.max_trips,
+        [&](Id r) {
+          range_[at] = r;
+          body();
+        },
+        uniform_ && core != none, term ? &init_ : nullptr);
+    range_[at] = before;
   }
 
   void load_at(size_t level) {
@@ -268,9 +263,7 @@ class Matmul {
 }  // namespace
 
 std::vector<Emitted> emit_matmul(const Context& context, const plan::KernelPlan& kernel) {
-  std::vector<Emitted> out;
-  out.push_back(Matmul(context, kernel).run());
-  return out;
+  return one_kernel(Matmul(context, kernel).run());
 }
 
 }  // namespace spyre::lower

@@ -2,9 +2,9 @@
 // with the interpreter.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <tuple>
 
+#include "base/fuzz_for_test.h"
 #include "lower/graph_for_test.h"
 #include "lower/run_for_test.h"
 #include "plan/forms.h"
@@ -169,10 +169,8 @@ Product random_product(Random& random) {
 }
 
 TEST(Matmul, RandomProductsAreTheInterpreters) {
-  const char* more = std::getenv("SPYRE_FUZZ_FORMS");
-  const uint64_t cases = more ? std::strtoull(more, nullptr, 10) : 50;
-  const char* from = std::getenv("SPYRE_FUZZ_SEED");
-  const uint64_t start = from ? std::strtoull(from, nullptr, 10) : 1;
+  const auto cases = static_cast<uint64_t>(base::fuzz_cases(50, "SPYRE_FUZZ_FORMS"));
+  const uint64_t start = base::fuzz_seed(1);
   for (uint64_t seed = start; seed < start + cases && !::testing::Test::HasFailure(); ++seed) {
     Random random(seed);
     const Product p = random_product(random);

@@ -1,8 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "lower/graph_for_test.h"
-#include "lower/run_for_test.h"
-#include "plan/forms.h"
+#include "lower/form_for_test.h"
 
 namespace spyre::lower {
 namespace {
@@ -75,28 +73,8 @@ TEST(Place, RandomBoxesAsTheInterpreterHasThem) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    GraphMaker maker = random_place(random);
-    graph::verify(maker.graph);
-    const plan::Prepared prepared = as_prepared(maker.graph);
-    const plan::Plan homes =
-        plain_plan(prepared, {{plan::Form::place, {0}, {1, 1}, {1 << 12, 1}, 2, 0}}, seed % 4 == 0 ? seed : 0);
-    const std::vector<plan::KernelPlan> candidates = plan::place_candidates(
-        {prepared.graph, homes, for_test::test_device().description()}, std::vector<plan::Id>{0});
-    plan::Plan plan = homes;
-    plan.kernels = {candidates.back()};
-    // The last one is always legal; the others when the price says so.
-    for (size_t tries = 0; tries < 3; ++tries) {
-      const plan::KernelPlan& candidate = one_of(random, candidates);
-      if (price(prepared.graph, candidate, homes, for_test::test_device().description()) >= 0) {
-        plan.kernels = {candidate};
-        break;
-      }
-    }
-    RunSettings settings;
-    settings.seed = seed;
-    settings.checker = seed % 3 == 0;
-    settings.random_order = seed % 3 == 1 ? seed : 0;
-    expect_runs_like_interpreter(prepared.graph, plan, settings);
+    const plan::KernelPlan plain{plan::Form::place, {0}, {1, 1}, {1 << 12, 1}, 2, 0};
+    expect_a_candidate_runs(random_place(random), random, seed, plain, plan::place_candidates, nullptr);
     if (HasFailure()) return;
   }
 }

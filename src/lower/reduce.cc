@@ -285,10 +285,7 @@ class ReduceKernel {
 }  // namespace
 
 std::vector<Emitted> emit_reduce(const Context& context, const plan::KernelPlan& kernel) {
-  std::vector<Emitted> out;
-  ReduceKernel reduce(context, kernel);
-  out.push_back(reduce.run());
-  return out;
+  return one_kernel(ReduceKernel(context, kernel).run());
 }
 
 }  // namespace spyre::lower

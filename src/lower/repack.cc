@@ -2,17 +2,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "lower/axis_formal.h"
 #include "lower/lower.h"
 #include "plan/matmul.h"
 
 namespace spyre::lower {
 
-namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
+using base::ceil_div;
 
 program::Program lower_repack(const graph::Graph& instance, const plan::Repack& repack, const plan::Plan& plan,
                               const device::Description& description) {
@@ -64,7 +61,7 @@ program::Program lower_repack(const graph::Graph& instance, const plan::Repack& 
   builder.nest(grid);
   const Id lanes = builder.core(Bounds::of(0, size(lane)), lane_chunk, 0);
   const Id rows = builder.core(Bounds::of(0, size(row)), row_chunk, 1);
-  std::vector<Id> range(sizes.size(), none), ids;
+  std::vector<Id> range(sizes.size(), none);
   std::vector<int> loops;
   for (const int a : order)
     if (a != lane && a != row) loops.push_back(a);
@@ -87,14 +84,14 @@ program::Program lower_repack(const graph::Graph& instance, const plan::Repack& 
     }
     const int axis = loops[i];
     const bool divided = axis == row || axis == lane;
-    loop_over(builder, divided ? Bounds::within(axis == row ? rows : lanes) : Bounds::of(0, size(axis)),
+    long_loop(builder, divided ? Bounds::within(axis == row ? rows : lanes) : Bounds::of(0, size(axis)),
               axis == row    ? row_chunk
               : axis == lane ? lane_chunk
                              : size(axis),
               axis == row    ? row_tile
               : axis == lane ? lane_tile
                              : 1,
-              false, description.max_trips, ids, [&](Id r) {
+              description.max_trips, [&](Id r) {
                 range[static_cast<size_t>(axis)] = r;
                 walk(i + 1);
               });

@@ -28,9 +28,7 @@ std::vector<Emitted> emit_rows(const Context& context, const plan::KernelPlan& k
   loops.run(order, [&] { elements.emit(0, axes.nodes.size(), loops.tile(shape->lane), kernel.slots); });
   emitted.kernel = builder.finish();
   emitted.locs = builder.locs();
-  std::vector<Emitted> out;
-  out.push_back(std::move(emitted));
-  return out;
+  return one_kernel(std::move(emitted));
 }
 
 }  // namespace spyre::lower

@@ -2,9 +2,9 @@
 // SPYRE_FUZZ_FORMS=<graphs of each kind>, SPYRE_FUZZ_SEED=<first seed>.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 
+#include "base/fuzz_for_test.h"
 #include "graph/import.h"
 #include "lower/rows_for_test.h"
 
@@ -257,18 +257,11 @@ class Generator {
   int inputs_ = 0;
 };
 
-uint64_t seed_of(const char* name, uint64_t fallback) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : fallback;
-}
-int rounds() {
-  const char* text = std::getenv("SPYRE_FUZZ_FORMS");
-  return text ? std::atoi(text) : 25;
-}
+int64_t rounds() { return base::fuzz_cases(25, "SPYRE_FUZZ_FORMS"); }
 
 TEST(RowsFuzz, Maps) {
-  const uint64_t first = seed_of("SPYRE_FUZZ_SEED", 1);
-  for (int i = 0; i < rounds(); ++i) {
+  const uint64_t first = base::fuzz_seed(1);
+  for (int64_t i = 0; i < rounds(); ++i) {
     const uint64_t seed = first + static_cast<uint64_t>(i);
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Generator g(seed);
@@ -280,8 +273,8 @@ TEST(RowsFuzz, Maps) {
 }
 
 TEST(RowsFuzz, Reduces) {
-  const uint64_t first = seed_of("SPYRE_FUZZ_SEED", 1);
-  for (int i = 0; i < rounds(); ++i) {
+  const uint64_t first = base::fuzz_seed(1);
+  for (int64_t i = 0; i < rounds(); ++i) {
     const uint64_t seed = first + static_cast<uint64_t>(i);
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Generator g(seed + 1000000);
@@ -297,9 +290,9 @@ TEST(RowsFuzz, Reduces) {
 }
 
 TEST(RowsFuzz, Chains) {
-  const uint64_t first = seed_of("SPYRE_FUZZ_SEED", 1);
+  const uint64_t first = base::fuzz_seed(1);
   int fused = 0;
-  for (int i = 0; i < rounds(); ++i) {
+  for (int64_t i = 0; i < rounds(); ++i) {
     const uint64_t seed = first + static_cast<uint64_t>(i);
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Generator g(seed + 2000000);

@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "card/elements.h"
 #include "graph/interpreter.h"
 #include "lower/lower.h"
 #include "program/program.h"
@@ -58,64 +58,21 @@ inline double default_fill(const graph::Graph& graph, graph::Id value, std::mt19
 namespace for_test {
 
 inline void encode(base::Format format, double v, std::byte* to) {
-  const auto put = [&](auto x) { std::memcpy(to, &x, sizeof x); };
-  const auto f = static_cast<float>(v);
-  switch (format) {
-    case base::Format::dl16:
-      return put(base::f32_to_dl16(f, base::Overflow::saturate));
-    case base::Format::f16:
-      return put(base::f32_to_f16(f));
-    case base::Format::f32:
-      return put(f);
-    case base::Format::i32:
-    case base::Format::u32:
-      return put(static_cast<int32_t>(v));
-    case base::Format::i16:
-      return put(static_cast<int16_t>(v));
-    case base::Format::i8:
-      return put(static_cast<int8_t>(v));
-    case base::Format::e4m3:
-      return put(base::f32_to_e4m3(f));
-    case base::Format::e5m2:
-      return put(base::f32_to_e5m2(f));
-  }
-}
-
-template <typename T>
-T get(const std::byte* from) {
-  T x;
-  std::memcpy(&x, from, sizeof x);
-  return x;
+  card::fill_elements(to, 1, card::encode_element(v, format), format);
 }
 
 inline double decode(base::Format format, const std::byte* from) {
-  switch (format) {
-    case base::Format::dl16:
-      return base::dl16_to_f32(get<uint16_t>(from));
-    case base::Format::f16:
-      return base::f16_to_f32(get<uint16_t>(from));
-    case base::Format::f32:
-      return get<float>(from);
-    case base::Format::i32:
-    case base::Format::u32:
-      return get<int32_t>(from);
-    case base::Format::i16:
-      return get<int16_t>(from);
-    case base::Format::i8:
-      return get<int8_t>(from);
-    case base::Format::e4m3:
-      return base::e4m3_to_f32(get<uint8_t>(from));
-    case base::Format::e5m2:
-      return base::e5m2_to_f32(get<uint8_t>(from));
+  if (card::is_float(format)) {
+    float x = 0;
+    card::load_f32(from, format, 1, &x, 1);
+    return x;
   }
-  return 0;
+  int32_t x = 0;
+  card::load_i32(from, format, 1, &x, 1);
+  return x;
 }
 
-inline std::vector<int64_t> numbers(const std::vector<graph::Size>& sizes) {
-  std::vector<int64_t> out;
-  for (const graph::Size& s : sizes) out.push_back(s.constant().value());
-  return out;
-}
+using graph::numbers;
 
 inline int64_t storage_elements(const graph::Value& value) {
   int64_t last = 0;
@@ -290,17 +247,12 @@ inline std::string first_difference(const graph::Graph& graph, const plan::Plan&
     for (int64_t i = 0; i < own.numel(); ++i) {
       size_t element = 0;
       for (size_t d = 0; d < index.size(); ++d) element += static_cast<size_t>(index[d] * own.strides[d]);
-      const double want = expected[v].value[element],
-                   have = for_test::decode(format, got.data() + static_cast<size_t>(i) * bytes);
-      const double allowed = graph::tolerance(expected[v], element, format);
-      const bool half = base::format_bytes(format) <= 2;
-      bool good = std::abs(have - want) <= allowed || have == want || std::isinf(allowed);
-      if (std::isnan(want) || std::isinf(want)) good = good || (std::isnan(have) && (std::isnan(want) || half));
-      if (!good) {
+      const double have = for_test::decode(format, got.data() + static_cast<size_t>(i) * bytes);
+      if (!graph::agrees(expected[v], element, format, have)) {
         std::string at;
         for (const int64_t x : index) at += (at.empty() ? "" : ", ") + std::to_string(x);
-        return fmt::format("value {} ({}) [{}]: {} instead of {} (tolerance {})", v, value.name, at, have, want,
-                           allowed);
+        return fmt::format("value {} ({}) [{}]: {} instead of {} (tolerance {})", v, value.name, at, have,
+                           expected[v].value[element], graph::tolerance(expected[v], element, format));
       }
       for (size_t d = index.size(); d-- > 0;) {
         if (++index[d] < own.sizes[d]) break;

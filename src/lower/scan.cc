@@ -70,9 +70,7 @@ class ScanKernel {
       if (trips_by_ < space_[dim_] && trips_by_ > stick) trips_by_ = trips_by_ / stick * stick;
       trips_by_ = std::min<int64_t>(trips_by_, context_.description.max_trips);
     }
-    int32_t cores = 1;
-    for (const int32_t p : division.parts) cores *= p;
-    Writer w(node_.loc.op, cores, node_.loc);
+    Writer w(node_.loc.op, division.cores(), node_.loc);
     w_ = &w;
     order_ = rows;
     if (along) {
@@ -109,9 +107,7 @@ class ScanKernel {
     return placed(context_, node_.results.at(r));
   }
   bool kept(size_t r) const {
-    using Kind = plan::Home::Kind;
-    const Kind kind = context_.plan.homes.at(static_cast<size_t>(node_.results[r])).kind;
-    return kind == Kind::output || kind == Kind::temp || kind == Kind::replaces;
+    return plan::in_memory(context_.plan.homes.at(static_cast<size_t>(node_.results[r])).kind);
   }
   base::HostType type_of(size_t r) const { return context_.graph.values[static_cast<size_t>(node_.results[r])].type; }
 
@@ -274,9 +270,7 @@ class ScanKernel {
 }  // namespace
 
 std::vector<Emitted> emit_scan(const Context& context, const plan::KernelPlan& kernel) {
-  std::vector<Emitted> kernels;
-  kernels.push_back(ScanKernel(context, kernel).run());
-  return kernels;
+  return one_kernel(ScanKernel(context, kernel).run());
 }
 
 }  // namespace spyre::lower

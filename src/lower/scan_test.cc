@@ -1,8 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "lower/graph_for_test.h"
-#include "lower/run_for_test.h"
-#include "plan/forms.h"
+#include "lower/form_for_test.h"
 
 namespace spyre::lower {
 namespace {
@@ -50,33 +48,14 @@ TEST(Scan, RandomLinesAsTheInterpreterHasThem) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    GraphMaker maker = random_scan(random);
-    graph::verify(maker.graph);
-    const plan::Prepared prepared = as_prepared(maker.graph);
-    const plan::Plan homes =
-        plain_plan(prepared, {{plan::Form::scan, {0}, {1, 1}, {1 << 12, 1}, 2, 0}}, seed % 4 == 0 ? seed : 0);
-    const std::vector<plan::KernelPlan> candidates =
-        plan::scan_candidates({prepared.graph, homes, for_test::test_device().description()}, std::vector<plan::Id>{0});
-    plan::Plan plan = homes;
-    plan.kernels = {candidates.back()};  // always legal
-    for (int tries = 0; tries < 3; ++tries) {
-      plan::KernelPlan candidate = one_of(random, candidates);
-      if (pick(random, 0, 1) == 0) candidate.tile[0] = 1 << pick(random, 8, 13);
-      if (price(prepared.graph, candidate, homes, for_test::test_device().description()) >= 0) {
-        plan.kernels = {candidate};
-        break;
-      }
-    }
-    RunSettings settings;
-    settings.seed = seed;
-    settings.checker = seed % 3 == 0;
-    settings.random_order = seed % 3 == 1 ? seed : 0;
-    settings.fill = [](const graph::Graph& graph, graph::Id value, std::mt19937_64& r) {
+    const plan::KernelPlan plain{plan::Form::scan, {0}, {1, 1}, {1 << 12, 1}, 2, 0};
+    const auto change = [&](plan::KernelPlan& k) { k.tile[0] = 1 << pick(random, 8, 13); };
+    const auto fill = [](const graph::Graph& graph, graph::Id value, std::mt19937_64& r) {
       const double x = default_fill(graph, value, r);
       const bool nan = graph.values[static_cast<size_t>(value)].type == HostType::f32 && pick(r, 0, 400) == 0;
       return nan ? std::numeric_limits<double>::quiet_NaN() : x;
     };
-    expect_runs_like_interpreter(prepared.graph, plan, settings);
+    expect_a_candidate_runs(random_scan(random), random, seed, plain, plan::scan_candidates, change, fill);
     if (HasFailure()) return;
   }
 }

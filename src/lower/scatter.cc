@@ -143,10 +143,8 @@ class ScatterKernels {
     for (const size_t d : payload_) sizes.push_back(size_of(d));
     const size_t rows = rows_.size();
     Division division = divide(sizes, to.format, {plan_.grid[0], plan_.grid[1], plan_.tile[0], {}, {}});
-    int32_t cores = 1;
     int64_t volume = 1;
     for (size_t d = 0; d < sizes.size(); ++d) {
-      cores *= division.parts[d];
       if (d < rows) division.tile[d] = 1;
       volume *= division.tile[d];
     }
@@ -154,10 +152,9 @@ class ScatterKernels {
     // Every index has a row of its own in LX.
     const int64_t tile = std::clamp<int64_t>(plan_.tile[0] / (volume + base::stick_bytes), 1, size_of(inner_));
 
-    Writer w(node_.loc.op, cores, node_.loc);
+    Writer w(node_.loc.op, division.cores(), node_.loc);
     const auto direction = set ? program::Direction::out : program::Direction::inout;
-    const Id formal = to.scratch == graph::none ? w.formal(context_, memory, direction)
-                                                : w.scratch(to.scratch, memory.view, memory.geometry, direction);
+    const Id formal = w.formal(context_, memory, direction);
     w.builder.nest(division.grid());
     const int64_t max_trips = context_.description.max_trips;
     for_each_tile(w.builder, sizes, division, max_trips, [&](const TileWalk& own) {

@@ -52,9 +52,7 @@ class SortKernels {
 
  private:
   bool kept(size_t r) const {
-    using Kind = plan::Home::Kind;
-    const Kind kind = context_.plan.homes.at(static_cast<size_t>(node_.results.at(r))).kind;
-    return kind == Kind::output || kind == Kind::temp || kind == Kind::replaces;
+    return plan::in_memory(context_.plan.homes.at(static_cast<size_t>(node_.results.at(r))).kind);
   }
 
   /// Rows one by one, or several when they are short, over all cores.
@@ -67,11 +65,6 @@ class SortKernels {
     Division division = divide(sizes, Format::i32, shares);
     division.parts.pop_back(), division.share.pop_back(), division.tile.pop_back();
     return division;
-  }
-  static int32_t product(const std::vector<int32_t>& numbers) {
-    int32_t all = 1;
-    for (const int32_t n : numbers) all *= n;
-    return all;
   }
 
   Id source(Writer& w) {
@@ -107,7 +100,7 @@ class SortKernels {
 
   Emitted whole_rows() {
     const Division division = rows_division(length_);
-    Writer w(node_.loc.op, product(division.parts), node_.loc);
+    Writer w(node_.loc.op, division.cores(), node_.loc);
     w.builder.nest(division.grid());
     for_each_tile(w.builder, rows_, division, context_.description.max_trips, [&](const TileWalk& walk) {
       const Id x = w.builder.buffer(from_.format, shape(walk, length_), 1, "x");
@@ -130,7 +123,7 @@ class SortKernels {
   /// The k best of each row, part after part.
   Emitted best() {
     const Division division = rows_division(part_ + kept_);
-    Writer w(node_.loc.op, product(division.parts), node_.loc);
+    Writer w(node_.loc.op, division.cores(), node_.loc);
     w.builder.nest(division.grid());
     for_each_tile(w.builder, rows_, division, context_.description.max_trips, [&](const TileWalk& walk) {
       const Id values = w.builder.buffer(from_.format, shape(walk, kept_), 1, "v");
@@ -167,8 +160,7 @@ class SortKernels {
 
   /// Scratch memory of all rows: 0 the values, 1 their indices.
   Id scratch(Writer& w, int32_t number, program::Direction direction) const {
-    const Placed memory = scratch_place(number);
-    return w.scratch(number, memory.view, memory.geometry, direction);
+    return w.formal(context_, scratch_place(number), direction);
   }
   Placed scratch_place(int32_t number) const {
     std::vector<int64_t> sizes = rows_;
@@ -193,7 +185,7 @@ class SortKernels {
     for (size_t d = 0; d < sizes.size(); ++d) division.tile[d] = 1;
     // The last row dimension is divided as `lanes` by divide(): give it cores here.
     division.parts.back() = 1, division.share.back() = sizes.back();
-    int32_t used = product(division.parts);
+    int32_t used = division.cores();
     const auto block_cores = static_cast<int32_t>(std::clamp<int64_t>(cores_ / used, 1, count));
     std::vector<int32_t> grid = division.grid();
     if (used == 1) grid.clear();

@@ -46,16 +46,6 @@ Id TileLoops::grid(int axis) const {
   return static_cast<Id>(std::count_if(parts_.begin(), parts_.begin() + axis, [](int64_t p) { return p > 1; }));
 }
 
-void TileLoops::loop(Bounds bounds, int64_t length, int64_t by, const std::function<void(Id)>& body) {
-  const int64_t trips = (length + by - 1) / by;
-  if (trips <= max_trips_) {
-    builder_->loop(std::move(bounds), by, body);
-    return;
-  }
-  const int64_t outer = (trips + max_trips_ - 1) / max_trips_ * by;
-  builder_->loop(std::move(bounds), outer, [&](Id r) { loop(Bounds::within(r), outer, by, body); });
-}
-
 void TileLoops::run(const std::vector<int>& order, const std::function<void()>& body) {
   std::function<void(size_t)> enter = [&](size_t i) {
     if (i == order.size()) return body();
@@ -63,7 +53,7 @@ void TileLoops::run(const std::vector<int>& order, const std::function<void()>& 
     if (!moving_[a]) return enter(i + 1);
     const Id around = range_[a];
     Bounds bounds = around == none ? Bounds::of(0, axes_.sizes[a]) : Bounds::within(around);
-    loop(std::move(bounds), part_[a], tile_[a], [&](Id r) {
+    long_loop(*builder_, std::move(bounds), part_[a], tile_[a], max_trips_, [&](Id r) {
       range_[a] = r;
       enter(i + 1);
     });

@@ -32,8 +32,6 @@ class TileLoops {
   Id grid(int axis) const;
 
  private:
-  void loop(Bounds bounds, int64_t length, int64_t by, const std::function<void(Id)>& body);
-
   const plan::Axes& axes_;
   const plan::KernelPlan& kernel_;
   std::vector<int64_t> part_, parts_, tile_;

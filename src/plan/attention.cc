@@ -4,17 +4,17 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "timing/laws.h"
 
 namespace spyre::plan {
 namespace {
 
+using base::ceil_div;
 using base::Format;
+using base::round_up;
 using graph::Attention;
 using Shape = AttentionShape;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 [[noreturn]] void refuse(const graph::Node& node, std::string_view what) {
   const auto& n = std::get<Attention>(node.kind);
@@ -47,15 +47,9 @@ Format format_of(const Context& context, const AxisRef& ref) {
 }
 
 void add_alignment(const Context& context, Shape& shape, const AxisRef& ref, std::initializer_list<int> walked) {
-  const StoreShape store = store_shape(ref, shape.sizes, std::span(walked.begin(), walked.size()),
-                                       context.plan.homes[static_cast<size_t>(ref.value)].geometry);
-  for (int a : Shape::divided) {
-    int64_t& align = shape.align[static_cast<size_t>(a)];
-    if (!store.known || (store.axis == a && store.phase != 0))
-      align = 0;
-    else if (store.axis == a && align != 0)
-      align = std::lcm(align, store.block);
-  }
+  const layout::Geometry& geometry = context.plan.homes[static_cast<size_t>(ref.value)].geometry;
+  store_shape(ref, shape.sizes, std::span(walked.begin(), walked.size()), geometry)
+      .add_alignment(Shape::divided, shape.align);
 }
 
 }  // namespace

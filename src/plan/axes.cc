@@ -21,19 +21,6 @@ using graph::Node;
 using graph::Reduce;
 using graph::Ref;
 
-int64_t number(const graph::Size& size) {
-  const auto value = size.constant();
-  if (!value) fail(Fault::program, "size {} of an instance is no number", size.text());
-  return *value;
-}
-
-std::vector<int64_t> numbers(std::span<const graph::Size> sizes) {
-  std::vector<int64_t> out;
-  out.reserve(sizes.size());
-  for (const graph::Size& s : sizes) out.push_back(number(s));
-  return out;
-}
-
 bool has_leaf(const Expr& expr, Expr::Leaf leaf) {
   return expr.leaf == leaf ||
          std::any_of(expr.args.begin(), expr.args.end(), [&](const Expr& a) { return has_leaf(a, leaf); });
@@ -375,8 +362,7 @@ class Finder {
   bool hides_sticks(const Axes& axes, size_t a) const {
     for (const NodeAxes& node : axes.nodes)
       for (size_t r = 0; r < node.results.size(); ++r) {
-        const Home::Kind kind = homes_[g_.nodes[node.node].results[r]].kind;
-        if (kind != Home::Kind::output && kind != Home::Kind::temp && kind != Home::Kind::replaces) continue;
+        if (!in_memory(homes_[g_.nodes[node.node].results[r]].kind)) continue;
         const AxisRef& ref = node.results[r];
         if (ref.strides[a + 1] == 0) continue;
         layout::HostView apart, merged;

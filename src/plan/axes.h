@@ -65,9 +65,8 @@ std::optional<graph::Ref> refine(const graph::Ref& ref, const graph::Graph& inst
 /// refine(), with the dimensions of `ref`. Throws Error(unimplemented) where a dimension would have to be split.
 graph::Ref resolve(const graph::Ref& ref, const graph::Graph& instance, const std::vector<Home>& homes);
 
-/// Constant sizes of an instance as numbers.
-std::vector<int64_t> numbers(std::span<const graph::Size> sizes);
-int64_t number(const graph::Size& size);
+using graph::number;
+using graph::numbers;
 
 /// Whether the expression, or one of its arguments, has this leaf.
 bool has_leaf(const graph::Expr& expr, graph::Expr::Leaf leaf);

@@ -33,6 +33,12 @@ std::vector<KernelPlan> scatter_candidates(const Context& context, std::span<con
 std::vector<KernelPlan> scan_candidates(const Context& context, std::span<const graph::Id> nodes);
 std::vector<KernelPlan> sort_candidates(const Context& context, std::span<const graph::Id> nodes);
 
+/// A plan with these numbers.
+inline KernelPlan kernel_plan(Form form, std::span<const graph::Id> nodes, std::vector<int32_t> grid,
+                              std::vector<int64_t> tile) {
+  return {form, {nodes.begin(), nodes.end()}, std::move(grid), std::move(tile), 2, 0};
+}
+
 /// A copy of what a Contract reads as b, made once per contents, that lies the way the kernel multiplies it: its
 /// storage is contiguous over the k dimensions and then those of n (of a product whose result runs along m: other k
 /// dimensions, n, the longest k). Nothing when b isn't an input without batch dimensions, or lies well already.

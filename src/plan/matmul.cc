@@ -4,19 +4,19 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "layout/geometry.h"
 #include "program/verify_sticks.h"
 
 namespace spyre::plan {
 namespace {
 
+using base::ceil_div;
 using base::Format;
+using base::round_up;
 using graph::Contract;
 using graph::HostType;
 using Role = Contract::Role;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 std::string shape_text(std::span<const graph::Size> sizes) {
   std::string text;
@@ -87,14 +87,7 @@ void choose_formats(const Context& context, const graph::Node& node, MatmulShape
 /// Which axis of a result's memory its stick follows decides how it may be divided.
 void add_alignment(const Context& context, MatmulShape& shape, const AxisRef& result) {
   const layout::Geometry& geometry = context.plan.homes[static_cast<size_t>(result.value)].geometry;
-  const StoreShape store = store_shape(result, shape.axes.sizes, shape.parallel, geometry);
-  for (int a : shape.parallel) {
-    int64_t& align = shape.align[static_cast<size_t>(a)];
-    if (!store.known || (store.axis == a && store.phase != 0))
-      align = 0;
-    else if (store.axis == a && align != 0)
-      align = std::lcm(align, store.block);
-  }
+  store_shape(result, shape.axes.sizes, shape.parallel, geometry).add_alignment(shape.parallel, shape.align);
 }
 
 std::vector<int64_t> contiguous_strides(const MatmulShape& shape, const std::vector<int>& order) {
@@ -109,11 +102,6 @@ std::vector<int64_t> contiguous_strides(const MatmulShape& shape, const std::vec
 }
 
 }  // namespace
-
-bool is_stored(const Context& context, graph::Id value) {
-  const Home::Kind kind = context.plan.homes[static_cast<size_t>(value)].kind;
-  return kind == Home::Kind::output || kind == Home::Kind::temp || kind == Home::Kind::replaces;
-}
 
 Format memory_format(const Context& context, graph::Id value) {
   return context.plan.homes[static_cast<size_t>(value)].geometry.format;
@@ -138,6 +126,16 @@ StoreShape store_shape(const AxisRef& ref, const std::vector<int64_t>& sizes, st
   store.block = sticks.block;
   store.phase = sticks.phase;
   return store;
+}
+
+void StoreShape::add_alignment(std::span<const int> axes, std::vector<int64_t>& align) const {
+  for (int a : axes) {
+    int64_t& own = align[static_cast<size_t>(a)];
+    if (!known || (axis == a && phase != 0))
+      own = 0;
+    else if (axis == a && own != 0)
+      own = std::lcm(own, block);
+  }
 }
 
 MatmulShape::Tile MatmulShape::tile_of(int side) const {
@@ -217,7 +215,8 @@ MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> node
   for (size_t n = 0; n < nodes.size(); ++n) {
     const graph::Node& member = context.graph.nodes[static_cast<size_t>(nodes[n])];
     for (size_t r = 0; r < member.results.size(); ++r)
-      if (is_stored(context, member.results[r])) add_alignment(context, shape, shape.axes.nodes[n].results[r]);
+      if (in_memory(context.plan.homes[static_cast<size_t>(member.results[r])].kind))
+        add_alignment(context, shape, shape.axes.nodes[n].results[r]);
   }
   return shape;
 }

@@ -65,8 +65,6 @@ std::vector<AxisParts> matmul_parts(const MatmulShape& shape, const KernelPlan& 
 /// within.
 std::vector<int> matmul_order(const MatmulShape& shape, const KernelPlan& kernel);
 
-/// Whether this kernel writes the value to memory.
-bool is_stored(const Context& context, graph::Id value);
 /// Of the memory of a value.
 base::Format memory_format(const Context& context, graph::Id value);
 
@@ -75,6 +73,11 @@ struct StoreShape {
   bool known = false;
   int axis = -1;  ///< indices along it are together in sticks of `block`
   int64_t block = 1, phase = 0;
+
+  /// Whether tiles of so many indices along `axis`, which has `size`, may share sticks with their neighbours.
+  bool tiles_share_sticks(int64_t tile, int64_t size) const { return tile < size && (phase != 0 || tile % block != 0); }
+  /// Adds what this store wants of parts of these axes: MatmulShape::align.
+  void add_alignment(std::span<const int> axes, std::vector<int64_t>& align) const;
 };
 StoreShape store_shape(const AxisRef& ref, const std::vector<int64_t>& sizes, std::span<const int> walked,
                        const layout::Geometry& geometry);

@@ -4,21 +4,17 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "plan/matmul.h"
 #include "timing/laws.h"
 
 namespace spyre::plan {
 
+using base::ceil_div;
 using base::Format;
+using base::round_up;
 using graph::Contract;
 using Role = Contract::Role;
-
-namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-
-}  // namespace
 
 namespace {
 
@@ -81,7 +77,8 @@ class Search {
       const graph::Node& member = context_.graph.nodes[static_cast<size_t>(nodes[n])];
       for (const graph::Id value : member.results) {
         if (n > 0) tile_bytes_ += 4;
-        if (is_stored(context_, value)) tile_bytes_ += 2 * base::format_bytes(memory_format(context_, value));
+        if (in_memory(context_.plan.homes[static_cast<size_t>(value)].kind))
+          tile_bytes_ += 2 * base::format_bytes(memory_format(context_, value));
       }
     }
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "plan/axes.h"
+#include "plan/axis_parts.h"
 
 namespace spyre::plan {
 
@@ -91,7 +91,7 @@ base::Hash128 KernelKeys::of(const Graph& graph, std::span<const Id> nodes) {
   for (size_t v = 0; v < values.size(); ++v) {  // grows
     const Home& home = plan_.homes[at(values[v])];
     homes += static_cast<char>('a' + static_cast<int>(home.kind));
-    if (home.kind == Home::Kind::folded || home.kind == Home::Kind::replaces) {
+    if (goes_through(home)) {
       Ref through = home.through;
       through.value = rename(through.value);
       part.outputs.push_back(std::move(through));
@@ -176,7 +176,6 @@ std::optional<KernelPlan> Pricer::cheapest(std::span<const Id> nodes) {
   std::optional<KernelPlan> best;
   int idle = 0;
   for (KernelPlan& k : all) {
-    ++prices_;
     k.cost_ps = price_(k, plan_);
     if (k.cost_ps < 0) continue;
     if (!best || k.cost_ps < best->cost_ps) {

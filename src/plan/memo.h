@@ -48,7 +48,6 @@ class Pricer {
   bool accepts(std::span<const Id> nodes);
   /// Why the last kernel without candidates has none, if something said so.
   const std::string& why() const { return why_; }
-  int64_t prices() const { return prices_; }
 
  private:
   std::vector<KernelPlan> candidates(std::span<const Id> nodes);
@@ -64,7 +63,6 @@ class Pricer {
   KernelKeys keys_;
   std::map<base::Hash128, std::optional<Choice>> known_;
   std::string why_;
-  int64_t prices_ = 0;
 };
 
 }  // namespace spyre::plan

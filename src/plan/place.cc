@@ -8,12 +8,7 @@ std::vector<KernelPlan> place_candidates(const Context& context, std::span<const
   const int32_t cores = context.description.cores;
   std::vector<KernelPlan> candidates;
   const auto add = [&](int32_t rows, int32_t lanes, int64_t bytes, bool alike) {
-    KernelPlan plan;
-    plan.form = Form::place;
-    plan.nodes.assign(nodes.begin(), nodes.end());
-    plan.grid = {rows, lanes};
-    plan.tile = {bytes, alike ? 1 : 0};
-    candidates.push_back(std::move(plan));
+    candidates.push_back(kernel_plan(Form::place, nodes, {rows, lanes}, {bytes, alike ? 1 : 0}));
   };
   const int64_t large = context.description.lx_usable_bytes / 8, small = context.description.lx_usable_bytes / 64;
   for (const bool alike : {false, true}) {

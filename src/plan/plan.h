@@ -38,6 +38,11 @@ struct Home {
   bool operator==(const Home&) const = default;
 };
 
+/// Whether a value of this home is stored by the kernel that makes it.
+constexpr bool in_memory(Home::Kind kind) {
+  return kind == Home::Kind::output || kind == Home::Kind::temp || kind == Home::Kind::replaces;
+}
+
 /// The form of a kernel: one file in plan/ (its candidates) and one in lower/ (its steps) each.
 enum class Form : uint8_t {
   rows,       ///< Maps, and Reduces over common trailing axes, whose rows are resident in LX

@@ -15,15 +15,11 @@ size_t at(Id id) { return static_cast<size_t>(id); }
 
 /// Adds a Map that copies `ref` into a new value of these sizes.
 Id add_copy(Graph& g, const Ref& ref, std::string name) {
-  graph::Map map;
-  map.space = ref.sizes;
-  map.loads.push_back({ref, {}, 0});
   const graph::HostType type = g.values[at(ref.value)].type;
-  map.value.push_back(graph::Expr::load(0, graph::register_of(type)));
   const Id id = static_cast<Id>(g.values.size());
   g.values.push_back(
       {std::move(name), type, ref.sizes, graph::contiguous(ref.sizes), static_cast<Id>(g.nodes.size()), 0});
-  g.nodes.push_back({std::move(map), {id}, {"copy_", ""}});
+  g.nodes.push_back({graph::copy_of(ref, type), {id}, {"copy_", ""}});
   return id;
 }
 

@@ -6,12 +6,15 @@
 #include <map>
 #include <numeric>
 
+#include "base/rounding.h"
 #include "plan/rows_internal.h"
 #include "program/limits.h"
 #include "program/verify_sticks.h"
 
 namespace spyre::plan {
 
+using base::ceil_div;
+using base::round_up;
 using graph::Expr;
 using graph::Graph;
 using graph::Load;
@@ -21,13 +24,6 @@ using graph::Reduce;
 namespace {
 
 constexpr int64_t most_tile_dims = program::limits::buffer_rank - 1;
-
-int64_t round_up(int64_t v, int64_t block) { return (v + block - 1) / block * block; }
-int64_t ceil_div(int64_t v, int64_t by) { return (v + by - 1) / by; }
-
-bool in_memory(Home::Kind kind) {
-  return kind == Home::Kind::output || kind == Home::Kind::temp || kind == Home::Kind::replaces;
-}
 
 }  // namespace
 

@@ -11,12 +11,7 @@ std::vector<KernelPlan> scan_candidates(const Context& context, std::span<const 
   const int32_t cores = context.description.cores;
   std::vector<KernelPlan> candidates;
   const auto add = [&](int32_t rows, int32_t columns, int64_t bytes, bool across) {
-    KernelPlan plan;
-    plan.form = Form::scan;
-    plan.nodes.assign(nodes.begin(), nodes.end());
-    plan.grid = {rows, columns};
-    plan.tile = {bytes, across ? 1 : 0};
-    candidates.push_back(std::move(plan));
+    candidates.push_back(kernel_plan(Form::scan, nodes, {rows, columns}, {bytes, across ? 1 : 0}));
   };
   const int64_t large = context.description.lx_usable_bytes / 32, small = context.description.lx_usable_bytes / 256;
   if (lanes) {

@@ -8,12 +8,7 @@ std::vector<KernelPlan> scatter_candidates(const Context& context, std::span<con
   const int32_t cores = context.description.cores;
   std::vector<KernelPlan> candidates;
   const auto add = [&](int32_t rows, int32_t lanes, int64_t bytes) {
-    KernelPlan plan;
-    plan.form = Form::scatter;
-    plan.nodes.assign(nodes.begin(), nodes.end());
-    plan.grid = {rows, lanes};
-    plan.tile = {bytes};
-    candidates.push_back(std::move(plan));
+    candidates.push_back(kernel_plan(Form::scatter, nodes, {rows, lanes}, {bytes}));
   };
   const int64_t large = context.description.lx_usable_bytes / 32, small = context.description.lx_usable_bytes / 256;
   add(cores, 1, large);

@@ -47,13 +47,7 @@ Map constants(const Graph& g, const Node& node, const std::vector<double>& numbe
   return map;
 }
 
-Map copy_of(const Graph& g, const Ref& ref) {
-  Map map;
-  map.space = ref.sizes;
-  map.loads.push_back({ref, {}, 0});
-  map.value.push_back(Expr::load(0, graph::register_of(g.values[at(ref.value)].type)));
-  return map;
-}
+Map copy_of(const Graph& g, const Ref& ref) { return graph::copy_of(ref, g.values[at(ref.value)].type); }
 
 /// What a reduction of nothing gives.
 std::vector<double> neutral(Monoid monoid, Reg reg) {

@@ -12,12 +12,7 @@ std::vector<KernelPlan> sort_candidates(const Context& context, std::span<const 
   const int64_t length = std::max<int64_t>(1, number(sort.from.sizes[static_cast<size_t>(sort.dim)]));
   std::vector<KernelPlan> candidates;
   const auto add = [&](int32_t cores, int64_t elements) {
-    KernelPlan plan;
-    plan.form = Form::sort;
-    plan.nodes.assign(nodes.begin(), nodes.end());
-    plan.grid = {cores};
-    plan.tile = {elements};
-    candidates.push_back(std::move(plan));
+    candidates.push_back(kernel_plan(Form::sort, nodes, {cores}, {elements}));
   };
   // A row in, the sorted values, their indices: up to 4 bytes each, and slots for the next row if there is room.
   const int64_t most = context.description.lx_usable_bytes / 14 / base::stick_bytes * base::stick_bytes;

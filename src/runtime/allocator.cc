@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/rounding.h"
 #include "runtime/devices.h"
 #include "runtime/logical_range.h"
 #include "runtime/memory.h"
@@ -33,8 +34,6 @@ constexpr int64_t small_segment = 2 * mib;
 constexpr int64_t medium_limit = 10 * mib;  // larger ones get a segment of their own
 constexpr int64_t medium_segment = 20 * mib;
 constexpr int64_t large_rounding = 2 * mib;
-
-int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 std::string human(int64_t bytes) {
   if (bytes < 1024) return fmt::format("{} bytes", bytes);
@@ -155,7 +154,9 @@ struct Allocator::Impl {
   }
 
   Block* new_segment(int64_t size, Stream& stream, bool large) {
-    int64_t bytes = !large ? small_segment : size < medium_limit ? medium_segment : round_up(size, large_rounding);
+    int64_t bytes = !large                ? small_segment
+                    : size < medium_limit ? medium_segment
+                                          : base::round_up(size, large_rounding);
     uint64_t address = 0;
     if (!space.take(bytes, address)) {
       bytes = size;
@@ -278,7 +279,7 @@ Block* Allocator::take(int64_t bytes, Stream& stream) {
     ++m.statistics.num_ooms;
     m.out_of_memory(bytes);
   }
-  const int64_t size = std::max(m.alignment, round_up(bytes, m.alignment));
+  const int64_t size = std::max(m.alignment, base::round_up(bytes, m.alignment));
   if (!m.pending.empty()) m.collect_pending();
   Block* block = m.try_take(size, stream);
   if (!block) {

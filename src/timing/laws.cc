@@ -1,4 +1,5 @@
 #include "timing/laws.h"
+#include "base/rounding.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +8,6 @@
 namespace spyre::timing {
 namespace {
 
-int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 int64_t ps(double ns) { return static_cast<int64_t>(std::ceil(ns * 1000.0 - 1e-6)); }
 
 }  // namespace
@@ -21,7 +21,8 @@ int64_t lx_port_ps(int64_t bytes, const device::Description& d) {
 
 int64_t pt_ps(int64_t m, int64_t n, int64_t k, base::Format operands, const device::Description& d) {
   const int speed = base::format_bytes(operands) == 1 ? d.pt_fp8_factor : 1;
-  const int64_t n_padded = round_up(n, d.pt_columns), k_padded = round_up(k, int64_t{d.pt_rows} * d.pt_simd);
+  const int64_t n_padded = base::round_up(n, d.pt_columns),
+                k_padded = base::round_up(k, int64_t{d.pt_rows} * d.pt_simd);
   const double row_cycles =
       static_cast<double>(n_padded) * static_cast<double>(k_padded) / (d.pt_macs_per_cycle_core * speed);
   return cycles_ps(static_cast<double>(m + d.pt_fill_rows) * row_cycles, d.core_ghz);

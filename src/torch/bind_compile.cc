@@ -133,11 +133,7 @@ class GraphBuilder {
       const bool whole = value.node != graph::none && ref == graph::whole(builder_.graph(), ref.value);
       if (whole && value.strides == wanted) return builder_.output(ref);
       const base::HostType type = builder_.type(ref);
-      graph::Map copy;
-      copy.space = ref.sizes;
-      copy.loads.push_back({ref, {}, 0});
-      copy.value.push_back(graph::Expr::load(0, graph::register_of(type)));
-      builder_.output(builder_.add(std::move(copy), {type}, {"aten.clone", ""}, {wanted})[0]);
+      builder_.output(builder_.add(graph::copy_of(ref, type), {type}, {"aten.clone", ""}, {wanted})[0]);
     });
   }
 

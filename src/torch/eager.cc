@@ -174,13 +174,8 @@ class Launch {
     arg.allocation = nullptr;
     if (t.numel() == 0) return;
     runtime::Allocation& allocation = typed_allocation(t);
-    const auto first = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.storage().data()) -
-                                            static_cast<uintptr_t>(allocation.logical()));
-    const auto item = static_cast<int64_t>(t.itemsize());
-    TORCH_CHECK(first % item == 0, "a ", t.scalar_type(), " tensor starts at byte ", first,
-                " of its memory, not at a multiple of its element size: clone() it on the CPU first");
     arg.allocation = &allocation;
-    arg.view.offset = first / item + t.storage_offset();
+    arg.view.offset = first_element(t, allocation);
   }
 
   /// Typing one argument may have taken another's type, where views of two dtypes share memory.

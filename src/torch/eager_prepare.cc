@@ -43,16 +43,6 @@ void merge_attention(graph::Graph& g) {
 
 std::vector<Size> sizes_of(at::IntArrayRef values) { return {values.begin(), values.end()}; }
 
-std::vector<int64_t> numbers_of(const std::vector<Size>& sizes) {
-  std::vector<int64_t> out;
-  for (const Size& s : sizes) {
-    const auto c = s.constant();
-    if (!c) throw Error(Fault::program, "a size " + s.text() + " of a graph without symbols");
-    out.push_back(*c);
-  }
-  return out;
-}
-
 std::string text_of(at::IntArrayRef values) {
   std::string out;
   for (const int64_t v : values) out += (out.empty() ? "[" : ", ") + std::to_string(v);
@@ -275,11 +265,11 @@ class Importer {
     const Tensor& t = stack_[position].toTensor();
     const int s = args_.slot_of[static_cast<size_t>(args_.first[position])];
     const EagerSlot& slot = args_.slots[static_cast<size_t>(s)];
-    const std::vector<int64_t> sizes = numbers_of(ref.sizes);
+    const std::vector<int64_t> sizes = graph::numbers(ref.sizes);
     if (t.sizes() != at::IntArrayRef(sizes)) {
       if (!op_.args[position].out || slot.read)
         refuse(op_.name + ": a result of sizes " + text_of(sizes) + " can't be written into " + text_of(t.sizes()));
-      to_.resizes.push_back({static_cast<int>(position), sizes, numbers_of(wanted_strides(ref))});
+      to_.resizes.push_back({static_cast<int>(position), sizes, graph::numbers(wanted_strides(ref))});
       return;
     }
     const HostType type = type_of(t.scalar_type()), own = builder_.type(ref);
@@ -313,13 +303,10 @@ class Importer {
     if (whole) {
       builder_.output(graph::whole(g, ref.value));
     } else {
-      graph::Map copy;
-      copy.space = ref.sizes;
-      copy.loads.push_back({ref, {}, 0});
-      copy.value.push_back(graph::Expr::load(0, graph::register_of(owner.type)));
-      builder_.output(builder_.add(std::move(copy), {owner.type}, loc_, {strides})[0]);
+      builder_.output(builder_.add(graph::copy_of(ref, owner.type), {owner.type}, loc_, {strides})[0]);
     }
-    to_.outputs.push_back({argument, numbers_of(ref.sizes), numbers_of(strides), scalar_type(builder_.type(ref))});
+    to_.outputs.push_back(
+        {argument, graph::numbers(ref.sizes), graph::numbers(strides), scalar_type(builder_.type(ref))});
     to_.has_work |= !graph::numel(ref.sizes).is(0);
   }
 
@@ -365,11 +352,11 @@ class Importer {
     const graph::Graph& done = to_.executor->graph();
     for (const Id id : done.inputs) {
       const graph::Value& value = done.values[static_cast<size_t>(id)];
-      to_.input_args.push_back({nullptr, {numbers_of(value.sizes), numbers_of(value.strides), 0}});
+      to_.input_args.push_back({nullptr, {graph::numbers(value.sizes), graph::numbers(value.strides), 0}});
     }
     for (const Ref& ref : done.outputs) {
       const graph::Value& value = done.values[static_cast<size_t>(ref.value)];
-      to_.output_args.push_back({nullptr, {numbers_of(value.sizes), numbers_of(value.strides), 0}});
+      to_.output_args.push_back({nullptr, {graph::numbers(value.sizes), graph::numbers(value.strides), 0}});
     }
   }
 

@@ -4,7 +4,7 @@
 
 #include <atomic>
 #include <fstream>
-#include <unordered_map>
+#include <map>
 
 #include "torch/copy.h"
 #include "torch/graph_types.h"
@@ -20,7 +20,7 @@ using Source = Program::Source;
 
 struct Registry {
   std::mutex mutex;
-  std::unordered_map<std::string, std::unique_ptr<Program>> programs;
+  std::map<std::string, std::unique_ptr<Program>, std::less<>> programs;  // found by a view: no text is copied
 };
 // Never destroyed: a launch may come late.
 Registry& registry() {
@@ -48,13 +48,8 @@ void set_argument(engine::TensorArg& arg, const Tensor& t) {
   arg.allocation = nullptr;
   if (t.numel() == 0) return;
   runtime::Allocation& allocation = typed_allocation(t);
-  const auto byte = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.storage().data()) -
-                                         static_cast<uintptr_t>(allocation.logical()));
-  const auto item = static_cast<int64_t>(t.itemsize());
-  TORCH_CHECK(byte % item == 0, "a ", t.scalar_type(), " tensor starts at byte ", byte,
-              " of its memory, not at a multiple of its element size: clone() it on the CPU first");
   arg.allocation = &allocation;
-  arg.view.offset = byte / item + t.storage_offset();
+  arg.view.offset = first_element(t, allocation);
 }
 
 /// A CPU tensor on the device. float64 numbers become float32: the device has no others.
@@ -182,7 +177,7 @@ void define_program(const std::string& key, const std::string& text, std::vector
 
 Program& find_program(std::string_view key) {
   const std::lock_guard lock(registry().mutex);
-  const auto found = registry().programs.find(std::string(key));
+  const auto found = registry().programs.find(key);
   TORCH_CHECK(found != registry().programs.end(), "no compiled graph ", std::string(key),
               " is known in this process: launch ops belong to the code that Inductor generated with them");
   return *found->second;

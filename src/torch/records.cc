@@ -212,21 +212,27 @@ at::Tensor whole_memory_bytes(const at::Tensor& tensor) {
   return bytes;
 }
 
+int64_t first_element(const at::Tensor& tensor, const Allocation& allocation) {
+  const int64_t item = static_cast<int64_t>(tensor.itemsize());
+  const int64_t byte = storage_byte_of(*tensor.storage().unsafeGetStorageImpl(), allocation);
+  TORCH_CHECK(byte % item == 0, "a ", tensor.scalar_type(), " tensor starts at byte ", byte,
+              " of its memory, not at a multiple of its element size: clone() it on the CPU first");
+  return byte / item + tensor.storage_offset();
+}
+
 runtime::DeviceTensor device_tensor(const at::Tensor& tensor, bool read) {
   const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
   Allocation& allocation = allocation_of(storage);
   const HostType type = host_type(tensor.scalar_type(), tensor.numel());
-  const int64_t item = static_cast<int64_t>(tensor.itemsize()), first = storage_byte_of(storage, allocation);
-  TORCH_CHECK(first % item == 0, "a ", tensor.scalar_type(), " tensor starts at byte ", first,
-              " of its memory, not at a multiple of its element size: clone() it on the CPU first");
+  const int64_t first = first_element(tensor, allocation);
   const bool bytes_do = type == HostType::u8 || type == HostType::i64 || type == HostType::f64;
   if (read && !bytes_do && !allocation.typed())
-    runtime::make_typed(allocation, first_placement(tensor, allocation, first, type),
+    runtime::make_typed(allocation, first_placement(tensor, allocation, storage_byte_of(storage, allocation), type),
                         current_stream(tensor.device().index()));
   runtime::DeviceTensor result;
   result.allocation = &allocation;
   result.type = type;
-  result.view = {vec(tensor.sizes()), vec(tensor.strides()), first / item + tensor.storage_offset()};
+  result.view = {vec(tensor.sizes()), vec(tensor.strides()), first};
   return result;
 }
 

@@ -50,6 +50,9 @@ runtime::DeviceTensor device_tensor(const at::Tensor& tensor, bool read);
 /// Makes the allocation typed by the tensor's dtype, whatever it was.
 runtime::Allocation& typed_allocation(const at::Tensor& tensor);
 
+/// Where a tensor starts in its allocation, in elements. Throws when that is no multiple of its element size.
+int64_t first_element(const at::Tensor& tensor, const runtime::Allocation& allocation);
+
 /// The layout of the allocation behind a tensor. Throws for a tensor without memory.
 layout::SpyreTensorLayout tensor_layout(const at::Tensor& tensor);
 /// Moves the elements of the allocation to another layout. The tensor must cover its allocation.
