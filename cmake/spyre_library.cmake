@@ -1,5 +1,15 @@
 # Precompiled headers: what nearly every source includes is parsed once for the libraries and once for the tests; that halves
 # the build time. Sources still include all they use: the sanitizer build goes without, so a missing include fails there.
+# Unity builds: a target's sources are compiled some at a time as one, for most of a source's cost is the headers and the
+# functions of the standard library that it makes. File-local names and aliases are therefore unique in their folder.
+set(SPYRE_UNITY_SOURCES 16 CACHE STRING "Sources that a unity build compiles as one")
+mark_as_advanced(SPYRE_UNITY_SOURCES)
+function(spyre_unity target)
+  if(SPYRE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${SPYRE_UNITY_SOURCES})
+  endif()
+endfunction()
+
 function(spyre_precompiled target options links)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}.cc)
   file(CONFIGURE OUTPUT ${source} CONTENT "// Carries the precompiled headers of other targets.\n")
@@ -87,6 +97,7 @@ function(spyre_library folder)
   add_library(${lib} STATIC ${sources} ${headers})
   target_include_directories(${lib} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_compile_options(${lib} PRIVATE -Wall -Wextra -Wpedantic -Werror)
+  spyre_unity(${lib})
   if(TARGET spyre_pch)
     target_precompile_headers(${lib} REUSE_FROM spyre_pch)
   endif()
@@ -111,6 +122,7 @@ function(spyre_library folder)
   if(SPYRE_TESTS AND tests)
     add_executable(${folder}_test ${tests})
     target_compile_options(${folder}_test PRIVATE ${SPYRE_TEST_OPTIONS})
+    spyre_unity(${folder}_test)
     if(TARGET spyre_test_pch)
       target_precompile_headers(${folder}_test REUSE_FROM spyre_test_pch)
     endif()

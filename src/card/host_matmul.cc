@@ -13,12 +13,12 @@ namespace spyre::card::host {
 
 const MatmulTable& matmul_table(base::Isa isa) { return SPYRE_SIMD_TABLE(isa, matmul_table); }
 
-namespace {
-
-const MatmulTable& table() {
-  static const MatmulTable& chosen = matmul_table(base::host_isa());
-  return chosen;
+const MatmulTable& matrices() {
+  static const MatmulTable& table = matmul_table(base::host_isa());
+  return table;
 }
+
+namespace {
 
 // Scratch memory of a thread, kept between calls; one area per purpose, so that nested uses don't meet.
 enum Area { area_rows, area_panels, area_corner, area_a, area_count };
@@ -69,7 +69,7 @@ void pack_transposed(const Tile& tile, int64_t k, int64_t first, int64_t n, floa
       }
       unpack(sticks, count, 0, depth, rows, stride);
       for (int64_t r = count; r < panel_width; ++r) std::fill_n(rows + r * stride, depth, 0.0f);
-      table().transpose_panel(rows, stride, depth, panel);
+      matrices().transpose_panel(rows, stride, depth, panel);
     }
   }
 }
@@ -83,8 +83,8 @@ void pack_dl16(const Tile& tile, int64_t k, int64_t first, int64_t n, float* pan
     const int groups = static_cast<int>(panels_of(count));
     const std::byte* src = tile.data + column / per_stick * tile.stick_stride + in_stick * 2;
     float* to = panels + done / panel_width * panel_stride;
-    table().unpack_dl16(reinterpret_cast<const uint16_t*>(src), tile.row_stride / 2, k, groups, to, panel_width,
-                        panel_stride);
+    matrices().unpack_dl16(reinterpret_cast<const uint16_t*>(src), tile.row_stride / 2, k, groups, to, panel_width,
+                           panel_stride);
     done += count;
   }
   // Lanes past n were read from the stick's rest, which carries no meaning.
@@ -219,7 +219,7 @@ void matmul(const MatmulArgs& args) {
     int64_t lda = args.lda;
     const float* a = block_of_a(args.m, args.n, k0, k, args.a, lda);
     const float* panels = args.panels + k0 * panel_width;
-    block(table().block_f32, args.m, args.n, k, a, lda, panels, args.k * panel_width, args.c, args.ldc,
+    block(matrices().block_f32, args.m, args.n, k, a, lda, panels, args.k * panel_width, args.c, args.ldc,
           args.accumulate || k0 > 0, k0 + k < args.k ? panels + k * panel_width : panels);
   }
 }
@@ -232,7 +232,7 @@ void matmul(const MatmulI32Args& args) {
   }
   for (int64_t k0 = 0; k0 < args.k; k0 += block_k) {
     const int32_t* panels = args.panels + k0 * panel_width;
-    block(table().block_i32, args.m, args.n, std::min(block_k, args.k - k0), args.a + k0, args.lda, panels,
+    block(matrices().block_i32, args.m, args.n, std::min(block_k, args.k - k0), args.a + k0, args.lda, panels,
           args.k * panel_width, args.c, args.ldc, args.accumulate || k0 > 0, panels);
   }
 }
@@ -255,7 +255,7 @@ void matmul(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const 
       const int64_t width = std::min(columns, n - n0);
       float* panels = scratch.floats(area_panels, columns * block_k);
       pack_box(b, transposed, k0, depth, n0, width, panels, depth * panel_width);
-      block(table().block_f32, m, width, depth, rows, rows_apart, panels, depth * panel_width, c + n0, ldc,
+      block(matrices().block_f32, m, width, depth, rows, rows_apart, panels, depth * panel_width, c + n0, ldc,
             accumulate || k0 > 0, panels);
     }
   }
@@ -266,8 +266,8 @@ void gemv(int64_t n, int64_t k, const float* a, const Tile& b, float* c, bool ac
   constexpr int64_t per_stick = base::elements_per_stick(Format::dl16);
   for (int64_t n0 = 0; n0 < n; n0 += per_stick) {
     float sum[per_stick];
-    table().gemv_dl16(reinterpret_cast<const uint16_t*>(b.data + n0 / per_stick * b.stick_stride), b.row_stride / 2,
-                      std::max<int64_t>(k, 0), a, sum);
+    matrices().gemv_dl16(reinterpret_cast<const uint16_t*>(b.data + n0 / per_stick * b.stick_stride), b.row_stride / 2,
+                         std::max<int64_t>(k, 0), a, sum);
     const int64_t count = std::min(per_stick, n - n0);
     for (int64_t j = 0; j < count; ++j) c[n0 + j] = accumulate ? c[n0 + j] + sum[j] : sum[j];
   }

@@ -10,7 +10,7 @@ namespace spyre::card::host {
 
 constexpr int panel_width = 16;
 /// The sum over k is taken in blocks: long enough to hide what a block costs, short enough for the caches.
-constexpr int64_t block_k = 512;
+constexpr int64_t block_k = 384;
 
 /// Elements of the packed form of B[K, N]: [ceil(N / 16)][K][16], columns past N zero.
 size_t panel_elements(int64_t k, int64_t n);

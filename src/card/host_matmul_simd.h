@@ -30,5 +30,6 @@ struct MatmulTable {
 SPYRE_SIMD_DECLARE(MatmulTable, matmul_table)
 
 const MatmulTable& matmul_table(base::Isa isa);
+const MatmulTable& matrices();  ///< the one for this machine
 
 }  // namespace spyre::card::host

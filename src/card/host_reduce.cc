@@ -13,9 +13,9 @@ const ReduceTable& reduce_table(base::Isa isa) { return SPYRE_SIMD_TABLE(isa, re
 
 namespace {
 
-const ReduceTable& table() {
-  static const ReduceTable& chosen = reduce_table(base::host_isa());
-  return chosen;
+const ReduceTable& reductions() {
+  static const ReduceTable& table = reduce_table(base::host_isa());
+  return table;
 }
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -23,19 +23,20 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 // One strip's best lane against the state: NaN beats numbers, equals keep the state.
 void f32_arg(ArgState& state, const float* a, int32_t first, size_t n, bool largest) {
   if (n == 0 || (state.index >= 0 && std::isnan(state.value))) return;
-  const float best = largest ? table().max(a, n) : table().min(a, n);
+  const float best = largest ? reductions().max(a, n) : reductions().min(a, n);
   const bool better = state.index < 0 || std::isnan(best) || (largest ? best > state.value : best < state.value);
   if (!better) return;
   state.value = best;
-  state.index = first + static_cast<int32_t>(std::isnan(best) ? table().find_nan(a, n) : table().find_f32(a, best, n));
+  state.index =
+      first + static_cast<int32_t>(std::isnan(best) ? reductions().find_nan(a, n) : reductions().find_f32(a, best, n));
 }
 
 void i32_arg(ArgStateI32& state, const int32_t* a, int32_t first, size_t n, bool largest) {
   if (n == 0) return;
-  const int32_t best = largest ? table().max_i32(a, n) : table().min_i32(a, n);
+  const int32_t best = largest ? reductions().max_i32(a, n) : reductions().min_i32(a, n);
   if (state.index >= 0 && !(largest ? best > state.value : best < state.value)) return;
   state.value = best;
-  state.index = first + static_cast<int32_t>(table().find(a, best, n));
+  state.index = first + static_cast<int32_t>(reductions().find(a, best, n));
 }
 
 float max_nan(float a, float b) { return std::isnan(a) ? a : a > b ? a : b; }
@@ -46,15 +47,15 @@ float exp_difference(float a, float b) { return a == b ? 1.0f : std::exp(a - b);
 
 }  // namespace
 
-float f32_sum(const float* a, size_t n) { return table().sum(a, n); }
-float f32_prod(const float* a, size_t n) { return table().prod(a, n); }
-float f32_max(const float* a, size_t n) { return table().max(a, n); }
-float f32_min(const float* a, size_t n) { return table().min(a, n); }
-int64_t i32_sum(const int32_t* a, size_t n) { return table().sum_i32(a, n); }
-int32_t i32_max(const int32_t* a, size_t n) { return table().max_i32(a, n); }
-int32_t i32_min(const int32_t* a, size_t n) { return table().min_i32(a, n); }
-bool mask_any(const int32_t* mask, size_t n) { return table().or_i32(mask, n) != 0; }
-bool mask_all(const int32_t* mask, size_t n) { return table().and_i32(mask, n) == -1; }
+float f32_sum(const float* a, size_t n) { return reductions().sum(a, n); }
+float f32_prod(const float* a, size_t n) { return reductions().prod(a, n); }
+float f32_max(const float* a, size_t n) { return reductions().max(a, n); }
+float f32_min(const float* a, size_t n) { return reductions().min(a, n); }
+int64_t i32_sum(const int32_t* a, size_t n) { return reductions().sum_i32(a, n); }
+int32_t i32_max(const int32_t* a, size_t n) { return reductions().max_i32(a, n); }
+int32_t i32_min(const int32_t* a, size_t n) { return reductions().min_i32(a, n); }
+bool mask_any(const int32_t* mask, size_t n) { return reductions().or_i32(mask, n) != 0; }
+bool mask_all(const int32_t* mask, size_t n) { return reductions().and_i32(mask, n) == -1; }
 
 int32_t i32_prod(const int32_t* a, size_t n, I32Status* status) {
   uint32_t wrapped = 1;
@@ -81,9 +82,9 @@ void welford(WelfordState& state, const float* a, size_t n) {
   if (n == 0) return;
   WelfordState strip;
   strip.count = static_cast<float>(n);
-  const float mean = table().sum(a, n) / strip.count;
+  const float mean = reductions().sum(a, n) / strip.count;
   strip.mean = mean;
-  strip.m2 = table().sum_squares(a, mean, n);
+  strip.m2 = reductions().sum_squares(a, mean, n);
   state = welford_merge(state, strip);
 }
 
@@ -102,13 +103,13 @@ WelfordState welford_merge(const WelfordState& a, const WelfordState& b) {
 void logsumexp(LogSumExpState& state, const float* a, size_t n) {
   if (n == 0) return;
   LogSumExpState strip;
-  strip.max = table().max(a, n);
+  strip.max = reductions().max(a, n);
   if (std::isnan(strip.max))
     strip.sum = strip.max;
   else if (std::isinf(strip.max))  // of a strip whose maximum is +Inf only the infinities count
     strip.sum = strip.max > 0 ? static_cast<float>(std::count(a, a + n, infinity)) : 0.0f;
   else
-    strip.sum = table().sum_exp(a, strip.max, n);
+    strip.sum = reductions().sum_exp(a, strip.max, n);
   state = logsumexp_merge(state, strip);
 }
 
@@ -121,15 +122,17 @@ LogSumExpState logsumexp_merge(const LogSumExpState& a, const LogSumExpState& b)
 }
 
 void f32_argmax_rows(float* value, int32_t* index, const float* row, int32_t row_index, size_t n) {
-  table().argmax_rows(value, index, row, row_index, n);
+  reductions().argmax_rows(value, index, row, row_index, n);
 }
 void f32_argmin_rows(float* value, int32_t* index, const float* row, int32_t row_index, size_t n) {
-  table().argmin_rows(value, index, row, row_index, n);
+  reductions().argmin_rows(value, index, row, row_index, n);
 }
 void welford_rows(float* mean, float* m2, float count, const float* row, size_t n) {
-  table().welford_rows(mean, m2, 1.0f / (count + 1.0f), row, n);
+  reductions().welford_rows(mean, m2, 1.0f / (count + 1.0f), row, n);
 }
-void logsumexp_rows(float* max, float* sum, const float* row, size_t n) { table().logsumexp_rows(max, sum, row, n); }
+void logsumexp_rows(float* max, float* sum, const float* row, size_t n) {
+  reductions().logsumexp_rows(max, sum, row, n);
+}
 
 void f32_scan(ScanOp op, float* dst, const float* a, float& carry, size_t n) {
   if (op == ScanOp::sum || op == ScanOp::prod) {

@@ -12,15 +12,6 @@ namespace {
 
 using base::HostType;
 
-const IntegerTable& integers() {
-  static const IntegerTable& table = integer_table(base::host_isa());
-  return table;
-}
-const MatmulTable& matrices() {
-  static const MatmulTable& table = matmul_table(base::host_isa());
-  return table;
-}
-
 void need_real(Format f, const char* what) {
   if (!is_real(f)) fail(Fault::program, "{}: {} elements are integers, not real numbers", what, base::format_name(f));
 }

@@ -16,12 +16,13 @@ const FloatTable& floats() {
   static const FloatTable& table = float_table(base::host_isa());
   return table;
 }
+
+}  // namespace
+
 const IntegerTable& integers() {
   static const IntegerTable& table = integer_table(base::host_isa());
   return table;
 }
-
-}  // namespace
 
 F32UnaryFn f32_unary(F32Unary op) { return floats().unary[static_cast<int>(op)]; }
 F32BinaryFn f32_binary(F32Binary op) { return floats().binary[static_cast<int>(op)]; }

@@ -39,5 +39,6 @@ SPYRE_SIMD_DECLARE(IntegerTable, integer_table)
 
 const FloatTable& float_table(base::Isa isa);
 const IntegerTable& integer_table(base::Isa isa);
+const IntegerTable& integers();  ///< the one for this machine
 
 }  // namespace spyre::card::host

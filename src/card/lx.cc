@@ -5,12 +5,11 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "card/huge_page.h"
 
 namespace spyre::card {
 
 namespace {
-
-constexpr int64_t huge_page = int64_t{2} << 20;
 
 std::byte* map_bytes(int64_t bytes) {
   void* p = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,

@@ -6,11 +6,12 @@
 #include <new>
 #include <vector>
 
+#include "card/huge_page.h"
+
 namespace spyre::card {
 
 namespace {
 
-constexpr int64_t huge_page = int64_t{2} << 20;
 constexpr int64_t usual_bytes = 4 * huge_page;
 
 }  // namespace

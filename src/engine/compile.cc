@@ -12,13 +12,12 @@ namespace spyre::engine {
 
 namespace {
 
+using graph::at;
 using graph::Graph;
 using graph::Id;
 using graph::Ref;
 
 std::function<void(lower::Lowered&)> lowered_hook;
-
-size_t at(Id id) { return static_cast<size_t>(id); }
 
 void add(base::Hasher& hasher, const std::vector<int64_t>& numbers) {
   hasher.add(static_cast<uint64_t>(numbers.size()));
@@ -32,14 +31,10 @@ void add(base::Hasher& hasher, const layout::Geometry& g) {
     for (int64_t n : {d.div1, d.mod1, d.div2, d.mod2, d.stride}) hasher.add(static_cast<uint64_t>(n));
 }
 
-bool is_empty(const layout::HostView& view) {
-  return std::any_of(view.sizes.begin(), view.sizes.end(), [](int64_t n) { return n == 0; });
-}
-
 /// Strides of dimensions of one index say nothing.
 bool fits(const graph::Value& value, const layout::HostView& view) {
   if (view.sizes != plan::numbers(value.sizes)) return false;
-  if (is_empty(view)) return true;
+  if (view.empty()) return true;
   for (size_t d = 0; d < view.sizes.size(); ++d)
     if (view.sizes[d] != 1 && view.strides[d] != *value.strides[d].constant()) return false;
   return true;
@@ -53,7 +48,7 @@ void check_input(const Graph& instance, size_t position, const Situation::Input&
          "sizes [{}] and strides [{}]",
          position, value.name, fmt::join(input.view.sizes, ", "), fmt::join(input.view.strides, ", "),
          fmt::join(plan::numbers(value.sizes), ", "), fmt::join(plan::numbers(value.strides), ", "));
-  if (is_empty(input.view)) return;
+  if (input.view.empty()) return;
   input.view.check();
   if (input.view.extent().second > input.geometry.storage_elements)
     fail(Fault::user, "input {} ({}): {} leaves its memory, which has {} elements", position, value.name,

@@ -5,14 +5,13 @@
 
 namespace spyre::engine {
 
+using graph::at;
 using lower::for_test::decode;
 using lower::for_test::encode;
 using lower::for_test::numbers;
 using lower::for_test::storage_elements;
 
 namespace {
-
-size_t at(graph::Id id) { return static_cast<size_t>(id); }
 
 std::string new_directory() {
   std::random_device random;

@@ -15,20 +15,16 @@ uint64_t mixed(uint64_t hash, uint64_t word) {
   return hash ^ hash >> 29;
 }
 
-bool is_empty(const layout::HostView& view) {
-  return std::any_of(view.sizes.begin(), view.sizes.end(), [](int64_t n) { return n == 0; });
-}
-
 void check_tensor(const TensorArg& tensor, const runtime::PlacementPtr& placement, const runtime::Device& device,
                   base::HostType type, const char* what, size_t position, const std::string& name) {
   if (!tensor.allocation) {
-    if (is_empty(tensor.view)) return;
+    if (tensor.view.empty()) return;
     fail(Fault::user, "{} {} ({}) of a compiled graph has elements but no memory", what, position, name);
   }
   if (&tensor.allocation->device() != &device)
     fail(Fault::user, "{} {} ({}) of a compiled graph is on device {}, the launch on device {}", what, position, name,
          tensor.allocation->device().index(), device.index());
-  if (is_empty(tensor.view)) return;
+  if (tensor.view.empty()) return;
   if (!placement)
     fail(Fault::user, "{} {} ({}) of a compiled graph holds raw bytes; give it a dtype first", what, position, name);
   if (placement->type != type)

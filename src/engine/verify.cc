@@ -17,12 +17,11 @@ namespace spyre::engine {
 
 namespace {
 
+using graph::at;
 using graph::Graph;
 using graph::Id;
 using graph::none;
 using HomeKind = plan::Home::Kind;
-
-size_t at(Id id) { return static_cast<size_t>(id); }
 
 /// The elements of a view of an allocation, in row-major order.
 std::vector<double> elements(runtime::Allocation& allocation, const layout::HostView& view) {

@@ -3,7 +3,9 @@
 // which nodes read values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +25,11 @@ using program::Monoid;
 using program::OnOutside;
 using program::Reg;
 using program::VecOp;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// An id as an index into its table.
+constexpr size_t at(Id id) { return static_cast<size_t>(id); }
 
 /// A tensor of the graph: an input of the launch, or one result of a node. Its storage is numbered as ATen numbers it:
 /// element (i0, i1, ...) is storage element sum(stride x i). Produced values are dense (strides a permutation of

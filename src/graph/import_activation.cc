@@ -125,7 +125,7 @@ std::vector<Arg> native_dropout(Call& call) {
   return {copy(call, x), p.map(Expr::pred(true), HostType::b8)};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry activation_entries[] = {
     {"aten::relu", relu},
     {"aten::gelu", gelu},
     {"aten::silu", silu},
@@ -144,6 +144,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> activation_imports() { return entries; }
+std::span<const ImportEntry> activation_imports() { return activation_entries; }
 
 }  // namespace spyre::graph

@@ -193,7 +193,7 @@ std::vector<Arg> shift(Call& call) {
   return o.result(x2(op, o.x, o.y));
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry arithmetic_entries[] = {
     {"aten::add.Tensor", add},
     {"aten::add.Scalar", add},
     {"aten::sub.Tensor", sub},
@@ -239,6 +239,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> arithmetic_imports() { return entries; }
+std::span<const ImportEntry> arithmetic_imports() { return arithmetic_entries; }
 
 }  // namespace spyre::graph

@@ -11,7 +11,6 @@ namespace {
 struct Places {
   size_t mask, dropout, causal, scale;
 };
-constexpr size_t absent = 99;
 
 /// [S, D] and [H, S, D] get leading dimensions of size 1. Three dimensions of scaled_dot_product_attention are batches,
 /// which are the same as heads here.
@@ -138,7 +137,7 @@ std::vector<Arg> math(Call& call) {
   return {attention(call, {3, 4, 5, 7}).out, std::monostate()};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry attention_entries[] = {
     {"aten::scaled_dot_product_attention", whole_attention},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_for_cpu},
     {"aten::_scaled_dot_product_fused_attention_overrideable", overrideable},
@@ -149,6 +148,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> attention_imports() { return entries; }
+std::span<const ImportEntry> attention_imports() { return attention_entries; }
 
 }  // namespace spyre::graph

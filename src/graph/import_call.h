@@ -68,6 +68,9 @@ class Call {
   const Loc& loc_;
 };
 
+/// A position that no schema has: the argument there is None.
+constexpr size_t absent = 99;
+
 using Importer = std::vector<Arg> (*)(Call&);
 struct ImportEntry {
   std::string_view overload;
@@ -123,6 +126,8 @@ Expr stored(Expr e, HostType type);
 /// A number argument as a value of this type; refuses an integer outside int32.
 Expr number_expr(const Call& call, size_t i, Reg type);
 Expr integer_expr(const Call& call, const Size& value);
+/// A number of elements as f32.
+Expr count_expr(const Call& call, const Size& count);
 
 /// The common size of two, or a refusal: equal, or one of them is 1.
 std::vector<Size> broadcast(const Call& call, std::span<const Size> a, std::span<const Size> b);

@@ -101,7 +101,7 @@ std::vector<Arg> copy_from(Call& call) {
   return {copy(call, seen, std::move(strides))};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry cast_entries[] = {
     {"aten::clone", clone},      {"aten::contiguous", contiguous_copy}, {"aten::lift_fresh_copy", lift_fresh_copy},
     {"aten::_to_copy", to_copy}, {"aten::to.dtype", to_dtype},          {"prims::convert_element_type", convert},
     {"aten::copy", copy_from},
@@ -109,6 +109,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> cast_imports() { return entries; }
+std::span<const ImportEntry> cast_imports() { return cast_entries; }
 
 }  // namespace spyre::graph

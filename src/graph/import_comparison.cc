@@ -35,7 +35,7 @@ std::vector<Arg> logical_xor(Call& call) {
   return {p.elementwise(where(a, x1(VecOp::logical_not, b), b), HostType::b8)};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry comparison_entries[] = {
     {"aten::eq.Tensor", compare<VecOp::eq>},
     {"aten::eq.Scalar", compare<VecOp::eq>},
     {"aten::ne.Tensor", compare<VecOp::ne>},
@@ -55,6 +55,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> comparison_imports() { return entries; }
+std::span<const ImportEntry> comparison_imports() { return comparison_entries; }
 
 }  // namespace spyre::graph

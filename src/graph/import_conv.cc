@@ -163,7 +163,7 @@ std::vector<Arg> max_pool2d(Call& call) {
   return {p.reduce(Monoid::max, {rank - 2, rank - 1}, std::move(value), {type})[0]};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry convolution_entries[] = {
     {"aten::convolution", convolution},
     {"aten::convolution_overrideable", convolution},
     {"aten::conv1d", conv},
@@ -175,6 +175,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> convolution_imports() { return entries; }
+std::span<const ImportEntry> convolution_imports() { return convolution_entries; }
 
 }  // namespace spyre::graph

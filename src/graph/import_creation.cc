@@ -118,7 +118,6 @@ std::vector<Arg> arange(Call& call, size_t start, size_t end, size_t step, size_
   return {progression(call, static_cast<int64_t>(count), Expr::f32(first), Expr::f32(by), type)};
 }
 
-constexpr size_t absent = 99;
 std::vector<Arg> arange_end(Call& call) { return arange(call, absent, 0, absent, 1); }
 std::vector<Arg> arange_start(Call& call) { return arange(call, 0, 1, absent, 2); }
 std::vector<Arg> arange_step(Call& call) { return arange(call, 0, 1, 2, 3); }
@@ -139,7 +138,7 @@ std::vector<Arg> eye(Call& call) {
   return {p.map(x2(VecOp::eq, Expr::iota(0), Expr::iota(1)), type)};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry creation_entries[] = {
     {"aten::full", full},
     {"aten::full_like", full_like},
     {"aten::new_full", new_full},
@@ -167,6 +166,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> creation_imports() { return entries; }
+std::span<const ImportEntry> creation_imports() { return creation_entries; }
 
 }  // namespace spyre::graph

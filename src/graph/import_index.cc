@@ -133,13 +133,13 @@ std::vector<Arg> gather(Call& call) {
   return {p.map(std::move(e), call.type(x))};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry index_entries[] = {
     {"aten::embedding", embedding},       {"aten::index.Tensor", index}, {"aten::_unsafe_index.Tensor", index},
     {"aten::index_select", index_select}, {"aten::gather", gather},
 };
 
 }  // namespace
 
-std::span<const ImportEntry> index_imports() { return entries; }
+std::span<const ImportEntry> index_imports() { return index_entries; }
 
 }  // namespace spyre::graph

@@ -188,7 +188,7 @@ std::vector<Arg> linear(Call& call) {
   return {add_product(call, *bias, contract(call, x, w, roles, x_dims, w_dims, accumulator(type)), 99, 99, type)};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry contraction_entries[] = {
     {"aten::mm", mm},         {"aten::bmm", bmm},       {"aten::addmm", addmm}, {"aten::baddbmm", baddbmm},
     {"aten::mv", mv},         {"aten::addmv", addmv},   {"aten::dot", dot},     {"aten::vdot", dot},
     {"aten::matmul", matmul}, {"aten::linear", linear},
@@ -196,6 +196,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> contraction_imports() { return entries; }
+std::span<const ImportEntry> contraction_imports() { return contraction_entries; }
 
 }  // namespace spyre::graph

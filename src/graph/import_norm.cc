@@ -7,8 +7,6 @@
 namespace spyre::graph {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 enum class SoftmaxKind : uint8_t { plain, log, safe };
 
 std::vector<Arg> softmax_of(Call& call, SoftmaxKind kind, HostType type) {
@@ -49,8 +47,6 @@ std::vector<Arg> softmax_typed(Call& call) {
 void check_floats(const Call& call, const Ref& x) {
   if (!is_float(call.type(x)) || !is_arithmetic(call.type(x))) call.refuse("this takes float16, bfloat16 or float32");
 }
-
-Expr count_expr(const Call& call, const Size& count) { return Expr::cast(integer_expr(call, count), Reg::f32); }
 
 /// 1 / sqrt(m2 / count + eps)
 Ref inverse_deviation(Call& call, const Ref& m2, const Size& count, double eps) {
@@ -203,7 +199,7 @@ std::vector<Arg> batch_norm(Call& call) {
   return {out, nothing(), nothing()};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry norm_entries[] = {
     {"aten::_softmax", softmax_half<SoftmaxKind::plain>},
     {"aten::_log_softmax", softmax_half<SoftmaxKind::log>},
     {"aten::softmax.int", softmax_typed<SoftmaxKind::plain>},
@@ -220,6 +216,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> norm_imports() { return entries; }
+std::span<const ImportEntry> norm_imports() { return norm_entries; }
 
 }  // namespace spyre::graph

@@ -105,7 +105,7 @@ std::vector<Arg> topk(Call& call) {
   return {s.values, s.indices};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry order_entries[] = {
     {"aten::cumsum", running<Monoid::sum>},
     {"aten::cumprod", running<Monoid::prod>},
     {"aten::cummax", running_extreme<Monoid::argmax>},
@@ -120,6 +120,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> order_imports() { return entries; }
+std::span<const ImportEntry> order_imports() { return order_entries; }
 
 }  // namespace spyre::graph

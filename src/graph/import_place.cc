@@ -220,7 +220,7 @@ std::vector<Arg> triangle(Call& call) {
   return {p.elementwise(where(std::move(inside), std::move(e), std::move(zero)), type)};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry place_entries[] = {
     {"aten::cat", cat},
     {"aten::stack", stack},
     {"aten::constant_pad_nd", constant_pad},
@@ -235,6 +235,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> place_imports() { return entries; }
+std::span<const ImportEntry> place_imports() { return place_entries; }
 
 }  // namespace spyre::graph

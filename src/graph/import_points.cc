@@ -66,6 +66,11 @@ Expr integer_expr(const Call& call, const Size& value) {
   return Expr::i32(*c);
 }
 
+Expr count_expr(const Call& call, const Size& count) {
+  if (const auto c = count.constant()) return Expr::f32(static_cast<double>(*c));
+  return Expr::cast(integer_expr(call, count), Reg::f32);
+}
+
 Expr number_expr(const Call& call, size_t i, Reg type) {
   const Arg& arg = call.at(i);
   if (const ParamArg* p = std::get_if<ParamArg>(&arg)) {

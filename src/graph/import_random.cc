@@ -65,7 +65,7 @@ std::vector<Arg> randint(Call& call) {
   return {words.points.map(x2(VecOp::add, std::move(e), integer_expr(call, low), true), HostType::i64)};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry random_entries[] = {
     {"prims::inductor_lookup_seed", lookup_seed},
     {"prims::inductor_random", random},
     {"prims::inductor_randint", randint},
@@ -73,6 +73,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> random_imports() { return entries; }
+std::span<const ImportEntry> random_imports() { return random_entries; }
 
 }  // namespace spyre::graph

@@ -1,7 +1,6 @@
 // Reductions over dimensions.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "graph/import_call.h"
 #include "graph/views.h"
@@ -15,8 +14,6 @@ Ref keep_dims(Ref ref, std::span<const int32_t> dims) {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 Ref kept(Ref ref, std::span<const int32_t> dims, bool keep) { return keep ? keep_dims(std::move(ref), dims) : ref; }
 
 /// How many elements each result is made of.
@@ -26,16 +23,10 @@ Size count_of(const Ref& x, std::span<const int32_t> dims) {
   return n;
 }
 
-Expr count_expr(const Call& call, const Size& count) {
-  if (const auto c = count.constant()) return Expr::f32(static_cast<double>(*c));
-  return Expr::cast(integer_expr(call, count), Reg::f32);
-}
-
 void check_not_empty(const Call& call, const Size& count) {
   if (count.is(0)) call.refuse("of no elements");
 }
 
-constexpr size_t absent = 99;
 std::vector<int32_t> dims_of(Call& call, size_t dims, size_t rank) { return call.dims_or_all(dims, rank); }
 
 /// sum or prod in `dtype`, i64 for integers when it isn't given.
@@ -243,7 +234,7 @@ std::vector<Arg> norm_dims(Call& call) {
   return {kept(norm(call, x, call.number_or(1, 2), over, call.dtype(4).value_or(call.type(x))), over, call.flag(3))};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry reduction_entries[] = {
     {"aten::sum", sum_all},
     {"aten::sum.dim_IntList", sum_dims},
     {"aten::prod", prod_all},
@@ -277,6 +268,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> reduction_imports() { return entries; }
+std::span<const ImportEntry> reduction_imports() { return reduction_entries; }
 
 }  // namespace spyre::graph

@@ -7,8 +7,6 @@
 namespace spyre::graph {
 namespace {
 
-const double inf = INFINITY;
-
 TEST(Reductions, OverDimensionsAndAll) {
   Import g;
   const Size n = Size::symbol(g.builder.symbol("n", 1, 100));
@@ -34,7 +32,7 @@ TEST(Reductions, OverDimensionsAndAll) {
   near(run("aten::logsumexp", {Sizes{0}}),
        {std::log(std::exp(1) + std::exp(-2)), std::log(std::exp(5) + std::exp(7)), std::log(std::exp(3) + 1)});
   near(run("aten::linalg_vector_norm", {Size(2), Sizes{1}}), {std::sqrt(35.0), std::sqrt(53.0)});
-  near(run("aten::linalg_vector_norm", {inf, Sizes{1}}), {5, 7});
+  near(run("aten::linalg_vector_norm", {infinity, Sizes{1}}), {5, 7});
   near(run("aten::linalg_vector_norm", {3.0, None}), {std::cbrt(1 + 125 + 27 + 8 + 343.0)});
   near(run("aten::var.correction", {Sizes{0}, Size(1), false}), {4.5, 2, 4.5});
   near(run("aten::std.correction", {Sizes{0}, Size(0), false}), {1.5, 1, 1.5});
@@ -63,11 +61,12 @@ TEST(Reductions, OfIntegersAndBools) {
 TEST(Norms, SoftmaxOfMaskedRows) {
   Import g;
   const Ref x = g.in(f16, {3, 2});
-  const std::vector<Values> in = {{1, 3, -inf, 2, -inf, -inf}};
+  const std::vector<Values> in = {{1, 3, -infinity, 2, -infinity, -infinity}};
   const double e = 1 / (1 + std::exp(2));
   near(g.run(g.op("aten::_softmax", {x, Size(-1), false}), in), {e, 1 - e, 0, 1, NAN, NAN});
   near(g.run(g.op("aten::_safe_softmax", {x, Size(-1)}), in), {e, 1 - e, 0, 1, 0, 0});
-  near(g.run(g.op("aten::_log_softmax", {x, Size(-1), true}), in), {std::log(e), std::log(1 - e), -inf, 0, NAN, NAN});
+  near(g.run(g.op("aten::_log_softmax", {x, Size(-1), true}), in),
+       {std::log(e), std::log(1 - e), -infinity, 0, NAN, NAN});
   EXPECT_EQ(g.builder.type(g.op("aten::_softmax", {x, Size(-1), true})), f32);
   near(g.run(g.op("aten::_softmax", {x, Size(0), false}), {{0, 1, 0, 1, 0, 1}}), Values(6, 1.0 / 3));
 }
@@ -269,7 +268,7 @@ TEST(AttentionImport, VariantsMasksAndGroups) {
     const Ref mask = g.in(c.mask == 2 ? b8 : f32, {size(batch), 1, 1, size(sk)});
     const Values qs = pattern(batch * sq * c.heads * d), ks = pattern(batch * c.groups * sk * d, 0.5),
                  vs = pattern(batch * c.groups * sk * dv);
-    Values ms = c.mask == 2 ? Values{1, 0, 1, 0, 0, 0} : Values{0, -inf, 0.5, 1, 0, -1};
+    Values ms = c.mask == 2 ? Values{1, 0, 1, 0, 0, 0} : Values{0, -infinity, 0.5, 1, 0, -1};
     Values want, sums;
     for (size_t b = 0; b < batch; ++b)
       for (size_t h = 0; h < c.heads; ++h)

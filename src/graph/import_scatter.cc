@@ -150,7 +150,7 @@ std::vector<Arg> by_row(Call& call, Mode mode, bool scaled) {
 std::vector<Arg> index_add(Call& call) { return by_row(call, Mode::add, true); }
 std::vector<Arg> index_copy(Call& call) { return by_row(call, Mode::set, false); }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry scatter_entries[] = {
     {"spyre::strided_scatter", strided_scatter},
     {"aten::index_put", index_put},
     {"aten::_unsafe_index_put", index_put},
@@ -168,6 +168,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> scatter_imports() { return entries; }
+std::span<const ImportEntry> scatter_imports() { return scatter_entries; }
 
 }  // namespace spyre::graph

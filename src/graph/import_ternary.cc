@@ -16,7 +16,7 @@ std::vector<Size> common_sizes(Call& call, std::initializer_list<size_t> which) 
   return sizes;
 }
 
-std::vector<Arg> select(Call& call) {
+std::vector<Arg> select_where(Call& call) {
   if (call.type(call.tensor(0)) != HostType::b8) call.refuse("the condition must be bool");
   const HostType type = result_type(call, {1, 2});
   Points p(call, common_sizes(call, {0, 1, 2}));
@@ -48,8 +48,6 @@ std::vector<Arg> clamped(Call& call, size_t lo, size_t hi) {
   if (call.has(hi)) e = x2(VecOp::min, std::move(e), p.operand(hi, type));
   return {p.elementwise(std::move(e), type)};
 }
-
-constexpr size_t absent = 99;  // an argument that no schema has: None
 
 std::vector<Arg> clamp(Call& call) { return clamped(call, 1, 2); }
 std::vector<Arg> clamp_min(Call& call) { return clamped(call, 1, absent); }
@@ -85,11 +83,11 @@ std::vector<Arg> add_combined(Call& call) {
   return {p.elementwise(x2(VecOp::add, self, std::move(term), trap), type)};
 }
 
-constexpr ImportEntry entries[] = {
-    {"aten::where.self", select},
-    {"aten::where.ScalarSelf", select},
-    {"aten::where.ScalarOther", select},
-    {"aten::where.Scalar", select},
+constexpr ImportEntry ternary_entries[] = {
+    {"aten::where.self", select_where},
+    {"aten::where.ScalarSelf", select_where},
+    {"aten::where.ScalarOther", select_where},
+    {"aten::where.Scalar", select_where},
     {"aten::masked_fill.Scalar", masked_fill},
     {"aten::masked_fill.Tensor", masked_fill},
     {"aten::clamp", clamp},
@@ -106,6 +104,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> ternary_imports() { return entries; }
+std::span<const ImportEntry> ternary_imports() { return ternary_entries; }
 
 }  // namespace spyre::graph

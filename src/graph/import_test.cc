@@ -7,8 +7,6 @@
 namespace spyre::graph {
 namespace {
 
-const double inf = INFINITY;
-
 TEST(ImportTable, NamesLeadToEntries) {
   EXPECT_TRUE(importable("aten::add.Tensor"));
   EXPECT_TRUE(importable("aten::exp.default"));
@@ -189,7 +187,7 @@ TEST(ImportPointwise, SelectionClampingAndThreeOperands) {
   const std::vector<Values> in = {{1, 0, 1, 0}, {1, -2, 3, NAN}, {5, 6, 7, 8}, {1, 2, 3, 4}};
   near(g.run(g.op("aten::where.self", {c, x, y}), in), {1, 6, 3, 8});
   near(g.run(g.op("aten::where.ScalarOther", {c, i, Size(0)}), in), {1, 0, 3, 0});
-  near(g.run(g.op("aten::masked_fill.Scalar", {x, c, -inf}), in), {-inf, -2, -inf, NAN});
+  near(g.run(g.op("aten::masked_fill.Scalar", {x, c, -infinity}), in), {-infinity, -2, -infinity, NAN});
   near(g.run(g.op("aten::clamp", {x, -1.0, 2.0}), in), {1, -1, 2, NAN});
   near(g.run(g.op("aten::clamp_min", {x, Size(0)}), in), {1, 0, 3, NAN});
   near(g.run(g.op("aten::clamp_max.Tensor", {i, i}), in), {1, 2, 3, 4});
@@ -243,7 +241,7 @@ TEST(ImportCasts, EveryKindOfType) {
 TEST(ImportCreation, ConstantsAndRanges) {
   Import g;
   const Size n = Size::symbol(g.builder.symbol("n", 1, 100));
-  EXPECT_EQ(g.run(g.op("aten::full", {Sizes{2}, -inf, f16}), {}, {1}), (Values{-inf, -inf}));
+  EXPECT_EQ(g.run(g.op("aten::full", {Sizes{2}, -infinity, f16}), {}, {1}), (Values{-infinity, -infinity}));
   EXPECT_EQ(g.builder.type(g.op("aten::full", {Sizes{}, true})), b8);
   EXPECT_EQ(g.builder.type(g.op("aten::full", {Sizes{}, Size(3)})), i64);
   EXPECT_EQ(g.run(g.op("prims::iota", {n, Size(2), Size(3), i64}), {}, {4}), (Values{2, 5, 8, 11}));

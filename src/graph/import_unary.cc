@@ -1,6 +1,5 @@
 // Elementwise functions of one tensor.
 #include <cmath>
-#include <limits>
 
 #include "graph/import_call.h"
 
@@ -81,8 +80,6 @@ std::vector<Arg> float_test(Call& call) {
   return {p.elementwise(std::move(value), HostType::b8)};
 }
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 Expr is_inf(Expr x) { return x2(VecOp::eq, x1(VecOp::abs, std::move(x)), Expr::f32(infinity)); }
 Expr is_finite(Expr x) { return x2(VecOp::lt, x1(VecOp::abs, std::move(x)), Expr::f32(infinity)); }
 Expr log10_of(Expr x) { return x2(VecOp::mul, x1(VecOp::log, std::move(x)), Expr::f32(1 / std::log(10.0))); }
@@ -109,7 +106,7 @@ std::vector<Arg> bitwise_not(Call& call) {
   return {p.elementwise(std::move(e), type)};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry unary_entries[] = {
     {"aten::exp", float_function<apply<VecOp::exp>>},
     {"aten::exp2", float_function<apply<VecOp::exp2>>},
     {"aten::expm1", float_function<apply<VecOp::expm1>>},
@@ -146,6 +143,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> unary_imports() { return entries; }
+std::span<const ImportEntry> unary_imports() { return unary_entries; }
 
 }  // namespace spyre::graph

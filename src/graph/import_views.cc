@@ -124,7 +124,7 @@ std::vector<Arg> narrow(Call& call) {
   return {sliced(x, dim, start, call.integer(3))};
 }
 
-std::vector<Arg> select(Call& call) {
+std::vector<Arg> select_index(Call& call) {
   const Ref x = call.tensor(0);
   if (rank(x) == 0) call.refuse("a tensor without dimensions");
   const int32_t dim = call.dim(1, rank(x));
@@ -267,7 +267,7 @@ std::vector<Arg> movedim(Call& call) {
   return {permuted(x, order)};
 }
 
-constexpr ImportEntry entries[] = {
+constexpr ImportEntry view_entries[] = {
     {"aten::alias", alias},
     {"aten::detach", alias},
     {"aten::lift", alias},
@@ -293,7 +293,7 @@ constexpr ImportEntry entries[] = {
     {"aten::squeeze.dims", squeeze},
     {"aten::slice.Tensor", slice},
     {"aten::narrow", narrow},
-    {"aten::select.int", select},
+    {"aten::select.int", select_index},
     {"aten::as_strided", as_strided},
     {"aten::unfold", unfold},
     {"aten::diagonal", diagonal},
@@ -308,6 +308,6 @@ constexpr ImportEntry entries[] = {
 
 }  // namespace
 
-std::span<const ImportEntry> view_imports() { return entries; }
+std::span<const ImportEntry> view_imports() { return view_entries; }
 
 }  // namespace spyre::graph

@@ -12,7 +12,6 @@ namespace spyre::graph {
 namespace {
 
 using Role = Contract::Role;
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// A tensor in row-major order of some dimensions.
 struct Packed {

@@ -11,8 +11,6 @@ namespace spyre::graph {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// Error of a sum of n f32 terms in whatever order, in units of f32's rounding times the sum of their magnitudes.
 double sum_units(double n) { return 1 + std::sqrt(n) / 4; }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <new>
 #include <numeric>
 #include <stdexcept>
@@ -15,8 +14,6 @@
 namespace spyre::graph {
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 void interpret(Run& run, const Map& n, const Node& node) {
   std::vector<const Expr*> values;

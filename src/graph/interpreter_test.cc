@@ -13,7 +13,6 @@
 namespace spyre::graph {
 namespace {
 
-constexpr double inf = std::numeric_limits<double>::infinity();
 const double nan_value = std::numeric_limits<double>::quiet_NaN();
 using Values = std::vector<double>;
 
@@ -81,11 +80,11 @@ TEST(InterpretMap, FloatOperations) {
   EXPECT_EQ(map4("rsqrt(abs(l0))", {4, 16, -0.25, 1}), (Values{0.5, 0.25, 2, 1}));
   EXPECT_EQ(map4("pow(l0, p0)", x), (Values{-15.625, 0.125, 8, 64}));
   EXPECT_EQ(map4("fmod(l0, 2.0)", {-2.5, 0.5, 5, 4}), (Values{-0.5, 0.5, 1, 0}));
-  EXPECT_EQ(map4("sign(l0)", {-2, 0, 3, inf}), (Values{-1, 0, 1, 1}));
+  EXPECT_EQ(map4("sign(l0)", {-2, 0, 3, infinity}), (Values{-1, 0, 1, 1}));
   EXPECT_EQ(map4("fma(l0, l0, neg(l1))", x), (Values{5.25, -0.75, 3, 15}));
   EXPECT_EQ(map4("exp2(l0)", {-1, 0, 3, 10}), (Values{0.5, 1, 8, 1024}));
-  EXPECT_EQ(map4("log2(l0)", {0.5, 1, 8, 0}), (Values{-1, 0, 3, -inf}));
-  EXPECT_EQ(map4("rcp(l0)", {0.5, -4, inf, 0}), (Values{2, -0.25, 0, inf}));
+  EXPECT_EQ(map4("log2(l0)", {0.5, 1, 8, 0}), (Values{-1, 0, 3, -infinity}));
+  EXPECT_EQ(map4("rcp(l0)", {0.5, -4, infinity, 0}), (Values{2, -0.25, 0, infinity}));
   EXPECT_NEAR(map4("tanh(l0)", x)[1], std::tanh(0.5), 1e-7);
   EXPECT_NEAR(map4("erf(l0)", x)[1], std::erf(0.5), 1e-7);
   EXPECT_EQ(map4("select(logical_and(gt(l0, 0.0), logical_not(eq(l0, 2.0))), l0, -1.0)", x), (Values{-1, 0.5, -1, 4}));
@@ -97,8 +96,8 @@ TEST(InterpretMap, FloatOperations) {
 TEST(InterpretMap, NaNAndInfinityFollowTheCard) {
   EXPECT_TRUE(std::isnan(map4("max(l0, 1.0)", {nan_value, 0, 0, 0})[0]));
   EXPECT_TRUE(std::isnan(map4("min(1.0, l0)", {nan_value, 0, 0, 0})[0]));
-  EXPECT_EQ(map4("f32(ne(l0, l0))", {nan_value, 0, inf, -inf}), (Values{1, 0, 0, 0}));
-  EXPECT_EQ(map4("f32(is_nan(sub(l0, l0)))", {nan_value, 0, inf, -inf}), (Values{1, 0, 1, 1}));
+  EXPECT_EQ(map4("f32(ne(l0, l0))", {nan_value, 0, infinity, -infinity}), (Values{1, 0, 0, 0}));
+  EXPECT_EQ(map4("f32(is_nan(sub(l0, l0)))", {nan_value, 0, infinity, -infinity}), (Values{1, 0, 1, 1}));
   // f32 overflows although double would not.
   EXPECT_TRUE(std::isnan(map4("div(exp(l0), exp(l0))", {100, 0, 0, 0})[0]));
 }
@@ -211,8 +210,9 @@ TEST(InterpretReduce, EveryMonoid) {
   expect(welford[0], {3, 4});
   expect(welford[1], {14, 0});
   expect(welford[2], {3, 3});
-  const auto lse = reduce("logsumexp", {0, 0, std::log(2), -inf, -inf, -inf}, "v1 f32 [2:1], v2 f32 [2:1]");
-  expect(lse[0], {std::log(2), -inf}, 1e-7);
+  const auto lse =
+      reduce("logsumexp", {0, 0, std::log(2), -infinity, -infinity, -infinity}, "v1 f32 [2:1], v2 f32 [2:1]");
+  expect(lse[0], {std::log(2), -infinity}, 1e-7);
   expect(lse[1], {2, 0}, 1e-6);
 }
 
@@ -240,7 +240,7 @@ TEST(InterpretReduce, NothingGivesTheNeutralElement) {
           "loads(v0[2:0, 0:1]) value(l0)\noutput v1[2:1]\noutput v2[2:1]",
           {{}});
   expect(t[0], {0, 0});
-  expect(t[1], {-inf, -inf});
+  expect(t[1], {-infinity, -infinity});
 }
 
 TEST(InterpretReduce, SumsOfInt64TrapAtTheEndOnly) {
@@ -333,7 +333,7 @@ TEST(InterpretAttention, CausalMasksGroupsAndEmptyRows) {
   const std::string refs = "q(v0[1:4, 2:2, 2:1, 1:1]) k(v1[1:2, 1:2, 2:1, 1:1]) v(v2[1:2, 1:2, 2:1, 1:1])";
   const std::string out = "v5 f32 [1:4, 2:2, 2:1, 1:1] = attention ",
                     end = " scale(1.0)\noutput v5[1:4, 2:2, 2:1, 1:1]";
-  const std::vector<Values> in = {{0, 0, 0, 0}, {1, 1}, {10, 20}, {0, 0, 1, 0}, {0, -inf, -inf, -inf}};
+  const std::vector<Values> in = {{0, 0, 0, 0}, {1, 1}, {10, 20}, {0, 0, 1, 0}, {0, -infinity, -infinity, -infinity}};
   expect(run(head + out + refs + " causal" + end, in)[0], {10, 15, 10, 15}, 1e-6);
   expect(run(head + out + refs + " mask(v3[1:0, 2:0, 2:2, 2:1])" + end, in)[0], {0, 10, 0, 10}, 1e-6);
   expect(run(head + out + refs + " mask(v4[1:0, 2:0, 2:2, 2:1])" + end, in)[0], {10, 0, 10, 0}, 1e-6);
@@ -415,8 +415,8 @@ output v3[3:1]
 output v4[3:1]
 output v6[2:2, 2:1]
 output v7[2:2, 2:1])",
-                     {{2, nan_value, 1, 2, -inf}, {1, 5, 3, 5}});
-  expect(t[0], {-inf, 1, 2, 2, nan_value});
+                     {{2, nan_value, 1, 2, -infinity}, {1, 5, 3, 5}});
+  expect(t[0], {-infinity, 1, 2, 2, nan_value});
   expect(t[1], {4, 2, 0, 3, 1});
   expect(t[2], {nan_value, 2, 2});
   expect(t[3], {1, 0, 3});
@@ -469,7 +469,7 @@ TEST(InterpretTolerance, ArgmaxOfNearEqualsIsInDoubtOnlyAfterRounding) {
       "[3] over(0) "
       "loads(v1[3:1]) value(l0)\noutput v3[]";
   EXPECT_EQ(run(text, {{1, 2, 3}})[0].scale[0], 0);
-  EXPECT_EQ(run(text, {{1, 3, 3}})[0].scale[0], inf);
+  EXPECT_EQ(run(text, {{1, 3, 3}})[0].scale[0], infinity);
 }
 
 TEST(InterpretInputs, ShortOrMissingOnesAreRefused) {

@@ -16,9 +16,9 @@ using program::fail_at;
 using program::Token;
 using TokenKind = Token::Kind;
 
-class Parser {
+class GraphParser {
  public:
-  explicit Parser(std::string_view text) : tokens_(program::lex(text)) {}
+  explicit GraphParser(std::string_view text) : tokens_(program::lex(text)) {}
 
   Graph run() {
     while (now().kind != TokenKind::end) statement();
@@ -508,6 +508,6 @@ class Parser {
 
 }  // namespace
 
-Graph parse(std::string_view text) { return Parser(text).run(); }
+Graph parse(std::string_view text) { return GraphParser(text).run(); }
 
 }  // namespace spyre::graph

@@ -28,7 +28,7 @@ SizeRange product(const SizeRange& a, const SizeRange& b) {
   return {*lo, *hi};
 }
 
-int64_t divide_down(int64_t a, int64_t b) {
+int64_t divide_bound(int64_t a, int64_t b) {
   if (a == INT64_MIN || a == INT64_MAX) return a;
   const int64_t q = a / b;
   return a % b != 0 && a < 0 ? q - 1 : q;
@@ -51,7 +51,7 @@ SizeRange range_of(const SizeAtom& atom, std::span<const Symbol> symbols) {
   }
   if (b.lo < 1) return {};
   // Towards zero from either side, dividing by more gives less.
-  return {divide_down(a.lo, a.lo < 0 ? b.lo : b.hi), divide_down(a.hi, a.hi < 0 ? b.hi : b.lo)};
+  return {divide_bound(a.lo, a.lo < 0 ? b.lo : b.hi), divide_bound(a.hi, a.hi < 0 ? b.hi : b.lo)};
 }
 
 }  // namespace

@@ -50,9 +50,9 @@ void print(std::string& out, const Size& size) {
   }
 }
 
-class Parser {
+class SizeParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit SizeParser(std::string_view text) : text_(text) {}
 
   Size run() {
     const Size result = sum();
@@ -161,6 +161,6 @@ std::string Size::text() const {
   return out;
 }
 
-Size Size::parse(std::string_view text) { return Parser(text).run(); }
+Size Size::parse(std::string_view text) { return SizeParser(text).run(); }
 
 }  // namespace spyre::graph

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <limits>
 
 #include "base/error.h"
 #include "graph/strip.h"
@@ -11,7 +10,6 @@ namespace spyre::graph {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double pi = 3.14159265358979323846;
 
 /// Whether a comparison of values this far apart may turn out otherwise.

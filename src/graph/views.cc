@@ -8,7 +8,6 @@
 namespace spyre::graph {
 namespace {
 
-size_t at(int32_t dim) { return static_cast<size_t>(dim); }
 std::ptrdiff_t place(int32_t dim) { return static_cast<std::ptrdiff_t>(dim); }
 
 }  // namespace

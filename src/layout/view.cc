@@ -9,11 +9,15 @@
 
 namespace spyre::layout {
 
-int64_t HostView::numel() const {
+int64_t numel(const std::vector<int64_t>& sizes) {
   int64_t n = 1;
   for (int64_t s : sizes) n *= s;
   return n;
 }
+
+int64_t HostView::numel() const { return layout::numel(sizes); }
+
+bool HostView::empty() const { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); }
 
 std::pair<int64_t, int64_t> HostView::extent() const {
   int64_t last = offset;
@@ -37,11 +41,11 @@ void HostView::check() const {
   if (bad) fail(Fault::user, "view with {}: sizes, strides and offset may not be negative", to_text());
   int64_t n = 1, last = offset;
   bool over = false;
-  const bool empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  const bool nothing = empty();
   for (size_t d = 0; d < sizes.size(); ++d) {
     int64_t reach = 0;
     over = over || __builtin_mul_overflow(n, std::max<int64_t>(sizes[d], 1), &n);
-    if (empty) continue;
+    if (nothing) continue;
     over =
         over || __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) || __builtin_add_overflow(last, reach, &last);
   }
@@ -65,11 +69,7 @@ HostView HostView::contiguous(std::vector<int64_t> sizes) {
 
 Box Box::whole(const HostView& view) { return {std::vector<int64_t>(view.sizes.size(), 0), view.sizes, {}}; }
 
-int64_t Box::numel() const {
-  int64_t n = 1;
-  for (int64_t s : size) n *= s;
-  return n;
-}
+int64_t Box::numel() const { return layout::numel(size); }
 
 bool writes_overlap(const HostView& view) {
   struct Dim {

@@ -8,6 +8,9 @@
 
 namespace spyre::layout {
 
+/// The product of the sizes.
+int64_t numel(const std::vector<int64_t>& sizes);
+
 /// A tensor's view of its storage, in elements. sizes and strides have equal length; strides may be 0 (expand) and, in
 /// reads, overlap; never negative.
 struct HostView {
@@ -15,6 +18,7 @@ struct HostView {
   int64_t offset = 0;
   bool operator==(const HostView&) const = default;
   int64_t numel() const;
+  bool empty() const;  ///< some size is 0
   /// Smallest and one past the largest storage element touched; {0, 0} when numel() is 0.
   std::pair<int64_t, int64_t> extent() const;
   /// Throws Error(user) when lengths differ, something is negative, or numel() or extent() leaves int64.

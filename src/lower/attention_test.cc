@@ -68,7 +68,7 @@ graph::Graph attention(Random& random, const Case& c, bool plain) {
 }
 
 /// Runs the first legal candidate, the last and a random one. Returns how many were legal.
-int run_candidates(const graph::Graph& graph, Random& random, uint64_t seed, uint64_t scramble, bool modes) {
+int run_attention(const graph::Graph& graph, Random& random, uint64_t seed, uint64_t scramble, bool modes) {
   plan::KernelPlan kernel;
   kernel.form = plan::Form::attention;
   kernel.nodes = {0};
@@ -125,7 +125,7 @@ TEST(Attention, RandomOnesAreTheInterpreters) {
     if (c.batch * c.heads * c.queries * c.keys > 60'000) c.heads = c.kv_heads = c.batch = 1;
     const graph::Graph graph = attention(random, c, pick(random, 0, 2) == 0);
     const bool scramble = pick(random, 0, 3) == 0;
-    EXPECT_GT(run_candidates(graph, random, seed, scramble ? seed : 0, seed % 8 == 0), 0);
+    EXPECT_GT(run_attention(graph, random, seed, scramble ? seed : 0, seed % 8 == 0), 0);
   }
 }
 

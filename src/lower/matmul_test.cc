@@ -107,7 +107,7 @@ plan::KernelPlan all_nodes(const graph::Graph& graph, plan::Form form) {
 }
 
 /// Runs candidates of the graph's one kernel: the first legal, the last, and a random one. Returns how many were legal.
-int run_candidates(const graph::Graph& graph, Random& random, uint64_t seed, uint64_t scramble, bool modes) {
+int run_matmul(const graph::Graph& graph, Random& random, uint64_t seed, uint64_t scramble, bool modes) {
   const plan::KernelPlan nodes = all_nodes(graph, plan::Form::matmul);
   const plan::Plan plan = plan_with(graph, nodes, scramble);
   int64_t bytes = 0;  // some layouts spend a stick on each element
@@ -189,7 +189,7 @@ TEST(Matmul, RandomProductsAreTheInterpreters) {
     int64_t elements = 0;  // scrambled places take several times the memory
     for (const graph::Value& v : maker.graph.values) elements += for_test::storage_elements(v);
     const bool scramble = elements < 200'000 && pick(random, 0, 2) == 0;
-    EXPECT_GT(run_candidates(maker.graph, random, seed, scramble ? seed : 0, seed % 8 == 0), 0);
+    EXPECT_GT(run_matmul(maker.graph, random, seed, scramble ? seed : 0, seed % 8 == 0), 0);
   }
 }
 
@@ -220,7 +220,7 @@ TEST(Matmul, LinearLayersUseManyCores) {
       const Ref rest = maker.input(HostType::f16, {s.m, s.n}, {s.n, 1});
       maker.output(add_epilogue(maker, x, bias, rest, HostType::f16, {s.n, 1}));
       Random random(seed);
-      EXPECT_GT(run_candidates(maker.graph, random, seed, 0, false), 2);
+      EXPECT_GT(run_matmul(maker.graph, random, seed, 0, false), 2);
       const plan::KernelPlan nodes = all_nodes(maker.graph, plan::Form::matmul);
       const plan::Plan plan = plan_with(maker.graph, nodes, 0);
       const plan::Context context{maker.graph, plan, description()};
@@ -265,8 +265,7 @@ TEST(Matmul, ConvolutionsReadOverlappingWindows) {
   for (const int64_t channels : {3, 16, 70}) {
     for (const bool channels_last : {false, true}) {
       Random random(static_cast<uint64_t>(channels));
-      EXPECT_GT(run_candidates(convolution(channels, channels_last), random, static_cast<uint64_t>(channels), 0, false),
-                1);
+      EXPECT_GT(run_matmul(convolution(channels, channels_last), random, static_cast<uint64_t>(channels), 0, false), 1);
     }
   }
 }
@@ -387,7 +386,7 @@ TEST(Matmul, NoTermsAreZero) {
   std::swap(bt.strides[0], bt.strides[1]);
   maker.output(add_product(maker, p, a, bt, {70, 1}));
   Random random(1);
-  EXPECT_GT(run_candidates(maker.graph, random, 1, 0, false), 0);
+  EXPECT_GT(run_matmul(maker.graph, random, 1, 0, false), 0);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ using base::round_up;
 using graph::Attention;
 using Shape = AttentionShape;
 
-[[noreturn]] void refuse(const graph::Node& node, std::string_view what) {
+[[noreturn]] void refuse_attention(const graph::Node& node, std::string_view what) {
   const auto& n = std::get<Attention>(node.kind);
   std::string text;
   for (const graph::Size& s : n.q.sizes) text += (text.empty() ? "" : ", ") + s.text();
@@ -61,7 +61,7 @@ AttentionShape attention_shape(const Context& context, graph::Id id) {
   Shape shape;
   const int64_t kv_heads = std::max<int64_t>(k[1], 1);
   shape.sizes = {q[0], kv_heads, q[1] / kv_heads, q[2], k[2], q[3], v[3], 1};
-  if (q[3] == 0) refuse(node, "heads of no elements");
+  if (q[3] == 0) refuse_attention(node, "heads of no elements");
   shape.q = over_axes(context, n.q, shape, true, Shape::query, Shape::depth);
   shape.k = over_axes(context, n.k, shape, false, Shape::key, Shape::depth);
   shape.v = over_axes(context, n.v, shape, false, Shape::key, Shape::value);
@@ -72,14 +72,15 @@ AttentionShape attention_shape(const Context& context, graph::Id id) {
   shape.out = over_axes(context, graph::whole(context.graph, node.results[0]), shape, true, Shape::query, Shape::value);
   for (const AxisRef* ref : {&shape.q, &shape.k, &shape.v})
     for (const int64_t s : ref->strides)
-      if (s < 0) refuse(node, "an operand that is read backwards");
+      if (s < 0) refuse_attention(node, "an operand that is read backwards");
   if (shape.mask && *std::min_element(shape.mask->strides.begin(), shape.mask->strides.end()) < 0)
-    refuse(node, "a mask that is read backwards");
+    refuse_attention(node, "a mask that is read backwards");
   shape.format = format_of(context, shape.q);
   if (format_of(context, shape.k) != shape.format || format_of(context, shape.v) != shape.format)
-    refuse(node, "q, k and v in different formats");
+    refuse_attention(node, "q, k and v in different formats");
   shape.on_pt = shape.format == Format::dl16 || shape.format == Format::f16;
-  if (!shape.on_pt && shape.format != Format::f32) refuse(node, "q, k and v that are no float16, bfloat16 or float32");
+  if (!shape.on_pt && shape.format != Format::f32)
+    refuse_attention(node, "q, k and v that are no float16, bfloat16 or float32");
   if (shape.sizes[Shape::query] == 1 && shape.sizes[Shape::group] > 1) shape.row = Shape::group;
   add_alignment(context, shape, shape.out, {Shape::batch, Shape::kv_head, Shape::group, Shape::query, Shape::value});
   if (n.with_logsumexp) {
@@ -102,9 +103,10 @@ int64_t attention_chunk(const AttentionShape& shape, int axis, int64_t parts) {
 
 namespace {
 
-class Search {
+class AttentionSearch {
  public:
-  Search(const Context& context, graph::Id node) : d_(context.description), shape_(attention_shape(context, node)) {
+  AttentionSearch(const Context& context, graph::Id node)
+      : d_(context.description), shape_(attention_shape(context, node)) {
     const Attention& n = std::get<Attention>(context.graph.nodes[static_cast<size_t>(node)].kind);
     causal_ = n.causal;
     kernel_.form = Form::attention;
@@ -256,7 +258,7 @@ bool attention_accepts(const Context& context, std::span<const graph::Id> nodes)
 }
 
 std::vector<KernelPlan> attention_candidates(const Context& context, std::span<const graph::Id> nodes) {
-  return Search(context, nodes[0]).run();
+  return AttentionSearch(context, nodes[0]).run();
 }
 
 }  // namespace spyre::plan

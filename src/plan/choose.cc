@@ -17,8 +17,6 @@ namespace {
 
 using graph::Graph;
 
-size_t at(Id id) { return static_cast<size_t>(id); }
-
 [[noreturn]] void refuse(const Graph& g, Id node, const std::string& price_says, const std::string& form_says) {
   std::string text = graph::describe(g, node) + " can't be made a kernel: it makes";
   for (Id r : g.nodes[at(node)].results) text += " " + graph::shape_text(g.values[at(r)].type, g.values[at(r)].sizes);

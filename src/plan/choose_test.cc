@@ -19,8 +19,6 @@ using graph::HostType;
 using graph::Ref;
 using Kind = Home::Kind;
 
-size_t at(Id id) { return static_cast<size_t>(id); }
-
 int64_t bytes_of(const Graph& g, const Plan& plan, const KernelPlan& kernel) {
   int64_t bytes = 0;
   std::set<Id> loaded;

@@ -13,8 +13,6 @@ using graph::Graph;
 using graph::Map;
 using graph::Ref;
 
-size_t at(Id id) { return static_cast<size_t>(id); }
-
 struct Reader {
   Id node;
   const Ref* ref;

@@ -11,8 +11,6 @@ namespace {
 
 using graph::Ref;
 
-size_t at(Id id) { return static_cast<size_t>(id); }
-
 /// How far back a node looks for kernels that read what it reads.
 constexpr size_t sibling_window = 4;
 

@@ -24,7 +24,7 @@ std::string shape_text(std::span<const graph::Size> sizes) {
   return "[" + text + "]";
 }
 
-[[noreturn]] void refuse(const graph::Node& node, std::string_view what) {
+[[noreturn]] void refuse_product(const graph::Node& node, std::string_view what) {
   const auto* contract = std::get_if<Contract>(&node.kind);
   fail(Fault::unimplemented, "{} ({}): a product over {} with {}", node.loc.op, node.loc.source,
        contract ? shape_text(contract->space) : "no space", what);
@@ -76,7 +76,7 @@ void choose_formats(const Context& context, const graph::Node& node, MatmulShape
   const HostType result = context.graph.values[static_cast<size_t>(node.results[0])].type;
   const bool integers = is_integer(a);
   if (is_integer(b) != integers || (result == HostType::i32 || result == HostType::i64) != integers)
-    refuse(node, "integers and floating point mixed");
+    refuse_product(node, "integers and floating point mixed");
   shape.sum = integers ? Format::i32 : Format::f32;
   shape.trap = result == HostType::i64;
   const bool half = a == b && (a == Format::dl16 || a == Format::f16);
@@ -169,9 +169,9 @@ MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> node
   const graph::Node& node = context.graph.nodes[static_cast<size_t>(nodes[0])];
   const Contract& contract = std::get<Contract>(node.kind);
   if (!contract.a.gathers.empty() || !contract.b.gathers.empty())
-    refuse(node, "an operand that is gathered by an index");
+    refuse_product(node, "an operand that is gathered by an index");
   auto axes = common_axes(context.graph, nodes, context.plan.homes);
-  if (!axes) refuse(node, "an operand that can't be read through the copies before it");
+  if (!axes) refuse_product(node, "an operand that can't be read through the copies before it");
   MatmulShape shape;
   shape.axes = std::move(*axes);
   for (size_t a = 0; a < shape.axes.sizes.size(); ++a) {
@@ -208,7 +208,8 @@ MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> node
   }
   for (int side = 0; side < 2; ++side) {
     for (int a : {shape.row, shape.lane, shape.depth})
-      if (shape.operand(side).strides[static_cast<size_t>(a)] < 0) refuse(node, "an operand that is read backwards");
+      if (shape.operand(side).strides[static_cast<size_t>(a)] < 0)
+        refuse_product(node, "an operand that is read backwards");
   }
   choose_formats(context, node, shape);
   shape.align.assign(shape.axes.sizes.size(), 1);

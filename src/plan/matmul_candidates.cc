@@ -18,9 +18,9 @@ using Role = Contract::Role;
 
 namespace {
 
-class Search {
+class MatmulSearch {
  public:
-  Search(const Context& context, std::span<const graph::Id> nodes)
+  MatmulSearch(const Context& context, std::span<const graph::Id> nodes)
       : context_(context), d_(context.description), shape_(matmul_shape(context, nodes)) {
     kernel_.form = Form::matmul;
     kernel_.nodes.assign(nodes.begin(), nodes.end());
@@ -277,7 +277,7 @@ bool matmul_accepts(const Context& context, std::span<const graph::Id> nodes) {
       for (size_t a = 0; a < shape.axes.sizes.size(); ++a)
         if (node.has[a] && shape.axes.nodes[0].reduced[a]) return false;
     }
-    return Search(context, nodes).fits_smallest();
+    return MatmulSearch(context, nodes).fits_smallest();
   } catch (const Error& error) {
     if (error.fault() == Fault::unimplemented) return false;
     throw;
@@ -285,7 +285,7 @@ bool matmul_accepts(const Context& context, std::span<const graph::Id> nodes) {
 }
 
 std::vector<KernelPlan> matmul_candidates(const Context& context, std::span<const graph::Id> nodes) {
-  return Search(context, nodes).run();
+  return MatmulSearch(context, nodes).run();
 }
 
 }  // namespace spyre::plan

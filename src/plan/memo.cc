@@ -13,8 +13,6 @@ using graph::Expr;
 using graph::Graph;
 using graph::Ref;
 
-size_t at(Id id) { return static_cast<size_t>(id); }
-
 /// Renumbers the params of expressions by first appearance.
 class Params {
  public:

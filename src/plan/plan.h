@@ -14,6 +14,7 @@
 
 namespace spyre::plan {
 
+using graph::at;
 using graph::Id;
 using graph::none;
 

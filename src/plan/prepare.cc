@@ -11,8 +11,6 @@ namespace {
 using graph::Graph;
 using graph::Ref;
 
-size_t at(Id id) { return static_cast<size_t>(id); }
-
 /// Adds a Map that copies `ref` into a new value of these sizes.
 Id add_copy(Graph& g, const Ref& ref, std::string name) {
   const graph::HostType type = g.values[at(ref.value)].type;

@@ -25,8 +25,6 @@ using graph::Ref;
 using graph::Reg;
 using graph::Size;
 
-size_t at(Id id) { return static_cast<size_t>(id); }
-
 bool is_empty(std::span<const Size> sizes) {
   return std::any_of(sizes.begin(), sizes.end(), [](const Size& s) { return s.is(0); });
 }

@@ -16,8 +16,6 @@ using graph::Kind;
 using graph::Ref;
 using HomeKind = Home::Kind;
 
-size_t at(Id id) { return static_cast<size_t>(id); }
-
 void insert_sorted(std::vector<Id>& list, Id id) {
   const auto place = std::lower_bound(list.begin(), list.end(), id);
   if (place == list.end() || *place != id) list.insert(place, id);

@@ -4,11 +4,11 @@
 namespace spyre::program {
 namespace {
 
-const std::vector<std::string> xy = {"x: in f32 [64,64]", "y: out f32 [64,64]"};
+const std::vector<std::string> f32_xy = {"x: in f32 [64,64]", "y: out f32 [64,64]"};
 
 std::string body(const std::string& statements, const std::string& scalars = "") {
   return one_kernel(
-      xy, "grid(a:1) { buf b f32[64,64] x1\n buf c f32[64,64] x1\n" + statements + "\n st y[0..64, 0..64] = c }",
+      f32_xy, "grid(a:1) { buf b f32[64,64] x1\n buf c f32[64,64] x1\n" + statements + "\n st y[0..64, 0..64] = c }",
       scalars);
 }
 

@@ -4,11 +4,11 @@
 namespace spyre::program {
 namespace {
 
-const std::vector<std::string> xy = {"x: in dl16 [256,512]", "y: out dl16 [256,512]"};
+const std::vector<std::string> dl16_xy = {"x: in dl16 [256,512]", "y: out dl16 [256,512]"};
 
 std::string copy_loop(const std::string& buffers, const std::string& after = "") {
-  return one_kernel(xy, "grid(a:4) { core m in 0..256 by 64 on a\n for j in 0..512 by 64 {\n" + buffers +
-                            "ld b = x[m, j]\n st y[m, j] = b\n" + after + "} }");
+  return one_kernel(dl16_xy, "grid(a:4) { core m in 0..256 by 64 on a\n for j in 0..512 by 64 {\n" + buffers +
+                                 "ld b = x[m, j]\n st y[m, j] = b\n" + after + "} }");
 }
 
 TEST(VerifyLx, SlotsFillLxAndNoMore) {
@@ -40,10 +40,11 @@ TEST(VerifyLx, OneScopeDoesNotShareBytes) {
 
 TEST(VerifyLx, SiblingScopesShareBytesInnerOnesDoNot) {
   auto loops = [](const std::string& outer, const std::string& first, const std::string& second) {
-    return one_kernel(
-        xy, "grid(a:4) { core m in 0..256 by 64 on a\n" + outer + "for i in 0..256 by 64 { buf b dl16[64,64] x2 " +
-                first + "\n ld b = x[m, i]\n st y[m, i] = b }\n" + "for j in 256..512 by 64 { buf c dl16[64,64] x2 " +
-                second + "\n ld c = x[m, j]\n st y[m, j] = c } }");
+    return one_kernel(dl16_xy, "grid(a:4) { core m in 0..256 by 64 on a\n" + outer +
+                                   "for i in 0..256 by 64 { buf b dl16[64,64] x2 " + first +
+                                   "\n ld b = x[m, i]\n st y[m, i] = b }\n" +
+                                   "for j in 256..512 by 64 { buf c dl16[64,64] x2 " + second +
+                                   "\n ld c = x[m, j]\n st y[m, j] = c } }");
   };
   EXPECT_LEGAL(loops("", "@0", "@0"));
   EXPECT_LEGAL(loops("buf o f32[64,64] x1 @16384\n", "@0", "@0"));
@@ -53,9 +54,9 @@ TEST(VerifyLx, SiblingScopesShareBytesInnerOnesDoNot) {
 TEST(VerifyLx, NestsAreSiblings) {
   const std::string nest =
       "grid(a:4) { core m in 0..256 by 64 on a\n buf b dl16[64,512] x1 @0\n ld b = x[m, 0..512]\n ";
-  EXPECT_LEGAL(one_kernel(xy, nest + "st y[m, 0..512] = b }\n grid(a:4) { core m in 0..256 by 64 on a\n buf c "
-                                     "dl16[64,512] x1 @0\n ld c = x[m, 0..512] }"));
-  EXPECT_REFUSED(one_kernel(xy, "buf s f32[64] x1 @0\n" + nest + "st y[m, 0..512] = b }"), "share LX bytes");
+  EXPECT_LEGAL(one_kernel(dl16_xy, nest + "st y[m, 0..512] = b }\n grid(a:4) { core m in 0..256 by 64 on a\n buf c "
+                                          "dl16[64,512] x1 @0\n ld c = x[m, 0..512] }"));
+  EXPECT_REFUSED(one_kernel(dl16_xy, "buf s f32[64] x1 @0\n" + nest + "st y[m, 0..512] = b }"), "share LX bytes");
 }
 
 TEST(VerifyGrid, CoresAreThoseOfTheDevice) {
@@ -114,8 +115,9 @@ TEST(VerifyLoop, ValuesDoNotOverflow) {
 
 TEST(VerifyLoop, UniformTripsAreKnown) {
   auto loop = [](const std::string& range) {
-    return one_kernel(xy, "grid(a:4) { core m in 0..256 by 64 on a\n for j in " + range +
-                              " by 32 uniform { buf b dl16[32,512] x2\n ld b = x[j, 0..512]\n st y[j, 0..512] = b } }");
+    return one_kernel(dl16_xy,
+                      "grid(a:4) { core m in 0..256 by 64 on a\n for j in " + range +
+                          " by 32 uniform { buf b dl16[32,512] x2\n ld b = x[j, 0..512]\n st y[j, 0..512] = b } }");
   };
   EXPECT_LEGAL(loop("m"));
   EXPECT_REFUSED(loop("m.start..m.start + m.size - a"), "divides no range");

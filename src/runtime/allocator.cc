@@ -26,6 +26,15 @@ struct Block {
   bool split() const { return previous || next; }
 };
 
+struct ByStreamAndSize {
+  bool operator()(const Block* a, const Block* b) const {
+    if (a->stream != b->stream) return std::less<>()(a->stream, b->stream);
+    if (a->size != b->size) return a->size < b->size;
+    return a->address < b->address;
+  }
+};
+using FreeBlocks = std::set<Block*, ByStreamAndSize>;
+
 namespace {
 
 constexpr int64_t mib = 1 << 20;
@@ -41,15 +50,6 @@ std::string human(int64_t bytes) {
   if (bytes < 1024 * mib) return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / mib);
   return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1024.0 * mib));
 }
-
-struct ByStreamAndSize {
-  bool operator()(const Block* a, const Block* b) const {
-    if (a->stream != b->stream) return std::less<>()(a->stream, b->stream);
-    if (a->size != b->size) return a->size < b->size;
-    return a->address < b->address;
-  }
-};
-using FreeBlocks = std::set<Block*, ByStreamAndSize>;
 
 std::atomic<uint64_t> next_serial{1};
 std::atomic<bool (*)(Device&)> reclaim_hook{nullptr};

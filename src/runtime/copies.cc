@@ -15,18 +15,18 @@ namespace spyre::runtime {
 
 using layout::HostView;
 
-namespace {
-
-constexpr int64_t staging_limit_bytes = 4 << 20;  // more than this is worth waiting for the stream instead
-
-int64_t copy_ns(int64_t elements) { return 500 + elements / 2; }
-
 int64_t over_link_ps(const Device& device, int64_t bytes) {
   return static_cast<int64_t>(static_cast<double>(bytes) * 1000.0 / device.description().host_transfer_gbps);
 }
 int64_t on_device_ps(const Device& device, int64_t bytes) {
   return static_cast<int64_t>(static_cast<double>(2 * bytes) * 1000.0 / device.description().memory_gbps);
 }
+
+namespace {
+
+constexpr int64_t staging_limit_bytes = 4 << 20;  // more than this is worth waiting for the stream instead
+
+int64_t copy_ns(int64_t elements) { return 500 + elements / 2; }
 
 Allocation& allocation_of(const DeviceTensor& tensor, const char* what) {
   if (!tensor.allocation) fail(Fault::user, "{}: a tensor without device memory", what);

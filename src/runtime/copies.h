@@ -16,6 +16,10 @@
 
 namespace spyre::runtime {
 
+/// Modelled time of a copy over the link to the host, and of one within the card's memory (read and written).
+int64_t over_link_ps(const Device& device, int64_t bytes);
+int64_t on_device_ps(const Device& device, int64_t bytes);
+
 /// A strided host tensor. view.strides and view.offset are in elements from `data`.
 struct HostTensor {
   void* data = nullptr;

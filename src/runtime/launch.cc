@@ -17,8 +17,6 @@ namespace spyre::runtime {
 using program::Direction;
 using program::Id;
 
-namespace {
-
 // A correction table in segment 7. Shared by the launches that use it, so it is never overwritten while in use.
 struct Correction {
   Correction(Device& device, const std::vector<std::byte>& table, std::vector<double> values)
@@ -58,8 +56,6 @@ struct Staged {
   Id symbol = program::none;
   std::byte *real = nullptr, *copy = nullptr;
 };
-
-}  // namespace
 
 struct LoadedProgram::Impl {
   Impl(Device& d, std::shared_ptr<const card::Executable> e) : device(d), executable(std::move(e)) {}

@@ -12,7 +12,6 @@
 namespace spyre::runtime {
 namespace {
 
-constexpr WorkInfo big{"big", WorkKind::other, 1'000'000, false};
 constexpr int64_t mib = 1 << 20;
 
 class MemoryTest : public testing::Test {

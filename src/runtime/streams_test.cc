@@ -16,7 +16,6 @@ namespace spyre::runtime {
 namespace {
 
 constexpr WorkInfo small{"small", WorkKind::other, 0, false};
-constexpr WorkInfo big{"big", WorkKind::other, 1'000'000, false};
 
 // Work that a test holds back until it says so.
 class Gate {

@@ -15,6 +15,9 @@
 
 namespace spyre::runtime {
 
+/// Work long enough for the stream's thread.
+constexpr WorkInfo big{"big", WorkKind::other, 1'000'000, false};
+
 /// The built-in card with segments of 16 MiB: 112 MiB of memory, 16 MiB for programs.
 inline device::Description small_description() {
   device::Description d = device::load_description();

@@ -15,13 +15,6 @@ namespace {
 int64_t block_ns(int64_t bytes) { return 500 + bytes / 8; }
 int64_t element_ns(int64_t bytes) { return 1000 + bytes; }
 
-int64_t on_device_ps(const Device& device, int64_t bytes) {
-  return static_cast<int64_t>(static_cast<double>(2 * bytes) * 1000.0 / device.description().memory_gbps);
-}
-int64_t over_link_ps(const Device& device, int64_t bytes) {
-  return static_cast<int64_t>(static_cast<double>(bytes) * 1000.0 / device.description().host_transfer_gbps);
-}
-
 void check_range(const Allocation& allocation, int64_t first, int64_t bytes, const char* what) {
   if (first < 0 || bytes < 0 || first > allocation.logical_bytes() || bytes > allocation.logical_bytes() - first)
     fail(Fault::user, "{}: bytes [{}, +{}) are outside a storage of {} bytes", what, first, bytes,

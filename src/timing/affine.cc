@@ -7,7 +7,7 @@
 namespace spyre::timing {
 
 using program::IntExpr;
-using Op = IntExpr::Op;
+using IntOp = IntExpr::Op;
 
 namespace {
 
@@ -20,15 +20,15 @@ bool same_terms(const Affine& a, const Affine& b) {
   return true;
 }
 
-int64_t apply(Op op, int64_t a, int64_t b) {
+int64_t apply(IntOp op, int64_t a, int64_t b) {
   switch (op) {
-    case Op::mul:
+    case IntOp::mul:
       return a * b;
-    case Op::min:
+    case IntOp::min:
       return std::min(a, b);
-    case Op::max:
+    case IntOp::max:
       return std::max(a, b);
-    case Op::div:
+    case IntOp::div:
       return floor_div(a, b);
     default:
       return a - floor_div(a, b) * b;
@@ -53,7 +53,7 @@ Affine Expressions::sum(const Affine& a, const Affine& b, int64_t factor) {
   return r;
 }
 
-Affine Expressions::opaque(Op op, Affine a, Affine b) {
+Affine Expressions::opaque(IntOp op, Affine a, Affine b) {
   if (a.is_constant() && b.is_constant()) return {apply(op, a.constant, b.constant), {}};
   for (size_t i = 0; i < opaque_.size(); ++i) {
     const Opaque& o = opaque_[i];
@@ -65,17 +65,17 @@ Affine Expressions::opaque(Op op, Affine a, Affine b) {
 
 Affine Expressions::of(const IntExpr& e) {
   switch (e.op) {
-    case Op::constant:
+    case IntOp::constant:
       return {e.value, {}};
-    case Op::start:
+    case IntOp::start:
       return start(e.id);
-    case Op::size:
+    case IntOp::size:
       return leaf(Leaf::size, e.id);
-    case Op::trip:
+    case IntOp::trip:
       return leaf(Leaf::trip, e.id);
-    case Op::coordinate:
+    case IntOp::coordinate:
       return leaf(Leaf::coordinate, e.id);
-    case Op::scalar:
+    case IntOp::scalar:
       return leaf(Leaf::scalar, e.id);
     default:
       break;
@@ -83,16 +83,16 @@ Affine Expressions::of(const IntExpr& e) {
   if (e.args.size() != 2) fail(Fault::program, "an expression has {} arguments, expected 2", e.args.size());
   const Affine a = of(e.args[0]), b = of(e.args[1]);
   switch (e.op) {
-    case Op::add:
+    case IntOp::add:
       return sum(a, b, 1);
-    case Op::sub:
+    case IntOp::sub:
       return sum(a, b, -1);
-    case Op::mul:
+    case IntOp::mul:
       if (b.is_constant()) return sum({}, a, b.constant);
       if (a.is_constant()) return sum({}, b, a.constant);
-      return opaque(Op::mul, a, b);
-    case Op::div:
-    case Op::mod:
+      return opaque(IntOp::mul, a, b);
+    case IntOp::div:
+    case IntOp::mod:
       if (!b.is_constant() || b.constant <= 0)
         fail(Fault::program, "division by something other than a positive constant");
       return opaque(e.op, a, b);
@@ -162,24 +162,24 @@ Interval Expressions::bounds(const Affine& a, const Bounds& b) const {
         const Opaque& o = opaque_[t.id];
         const Interval p = bounds(o.a, b), q = bounds(o.b, b);
         switch (o.op) {
-          case Op::mul: {
+          case IntOp::mul: {
             const auto [lo, hi] = std::minmax({p.lo * q.lo, p.lo * q.hi, p.hi * q.lo, p.hi * q.hi});
             x = {lo, hi};
             break;
           }
-          case Op::min:
+          case IntOp::min:
             x = {std::min(p.lo, q.lo), std::min(p.hi, q.hi)};
             break;
-          case Op::max:
+          case IntOp::max:
             x = {std::max(p.lo, q.lo), std::max(p.hi, q.hi)};
             break;
-          case Op::div:
+          case IntOp::div:
             x = {floor_div(p.lo, q.lo), floor_div(p.hi, q.lo)};
             break;
           default:
             x = {0, q.lo - 1};
             if (floor_div(p.lo, q.lo) == floor_div(p.hi, q.lo))
-              x = {apply(Op::mod, p.lo, q.lo), apply(Op::mod, p.hi, q.lo)};
+              x = {apply(IntOp::mod, p.lo, q.lo), apply(IntOp::mod, p.hi, q.lo)};
         }
         break;
       }

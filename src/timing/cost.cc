@@ -10,6 +10,7 @@
 
 namespace spyre::timing {
 
+using layout::numel;
 using program::BufRef;
 using program::Monoid;
 using program::Unit;
@@ -20,11 +21,6 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-int64_t numel(const Extents& e) {
-  int64_t n = 1;
-  for (const int64_t s : e) n *= s;
-  return n;
-}
 int64_t rows(const Extents& e) { return e.empty() || e.back() == 0 ? 0 : numel(e) / e.back(); }
 
 int op_cycles(VecOp op, const device::Description& d) {

@@ -8,21 +8,21 @@
 namespace spyre::timing {
 
 using program::none;
-using Op = program::Compare::Op;
+using CompareOp = program::Compare::Op;
 
 bool CompareModel::holds(int64_t d) const {
   switch (op) {
-    case Op::eq:
+    case CompareOp::eq:
       return d == 0;
-    case Op::ne:
+    case CompareOp::ne:
       return d != 0;
-    case Op::lt:
+    case CompareOp::lt:
       return d < 0;
-    case Op::le:
+    case CompareOp::le:
       return d <= 0;
-    case Op::gt:
+    case CompareOp::gt:
       return d > 0;
-    case Op::ge:
+    case CompareOp::ge:
       return d >= 0;
   }
   return false;
@@ -30,9 +30,9 @@ bool CompareModel::holds(int64_t d) const {
 
 int CompareModel::decide(const Interval& d) const {
   const bool lo = holds(d.lo), hi = holds(d.hi);
-  if (op == Op::eq || op == Op::ne) {
+  if (op == CompareOp::eq || op == CompareOp::ne) {
     if (d.is_point()) return lo;
-    if (d.lo > 0 || d.hi < 0) return op == Op::ne;
+    if (d.lo > 0 || d.hi < 0) return op == CompareOp::ne;
     return -1;
   }
   return lo == hi ? lo : -1;

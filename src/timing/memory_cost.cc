@@ -8,6 +8,7 @@
 
 namespace spyre::timing {
 
+using layout::numel;
 using program::Entry;
 using program::OnOutside;
 
@@ -23,12 +24,6 @@ struct Reach {
   int64_t gathered = 0;      ///< elements placed one by one
   int64_t extent_bytes = 0;  ///< from the first to the last element of one row's box
 };
-
-int64_t numel(const std::vector<int64_t>& sizes) {
-  int64_t n = 1;
-  for (const int64_t s : sizes) n *= s;
-  return n;
-}
 
 int64_t bursts(const layout::Access& access, const layout::Box& box, const layout::Access::Traffic& traffic,
                const device::Description& d) {

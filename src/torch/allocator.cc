@@ -124,7 +124,7 @@ class PinnedAllocator final : public at::HostAllocator {
 
 DeviceAllocator the_allocator;
 PinnedAllocator the_pinned_allocator;
-const bool registered = [] {
+const bool allocators_registered = [] {
   c10::SetAllocator(device_type, &the_allocator);
   at::setHostAllocator(device_type, &the_pinned_allocator);
   return true;

@@ -54,7 +54,7 @@ std::string text_of(at::IntArrayRef values) {
 /// bool, integer, floating: a tensor without dimensions takes part in promotion only against lower ones.
 int category(at::ScalarType type) { return type == at::kBool ? 0 : c10::isIntegralType(type, false) ? 1 : 2; }
 
-struct Mode {
+struct ImportMode {
   bool values = false;  ///< numbers are constants of the graph
   bool upload = false;  ///< CPU tensors without dimensions are inputs, not numbers
   bool detour = false;
@@ -63,7 +63,7 @@ struct Mode {
 /// One attempt at a graph for a call.
 class Importer {
  public:
-  Importer(const EagerOp& op, const IValue* stack, const EagerArguments& args, Mode mode, EagerCall& into)
+  Importer(const EagerOp& op, const IValue* stack, const EagerArguments& args, ImportMode mode, EagerCall& into)
       : op_(op), stack_(stack), args_(args), mode_(mode), to_(into), input_of_(args.slots.size(), -1) {
     for (const EagerSlot& slot : args.slots) {
       if (slot.cpu || !slot.read) continue;
@@ -363,7 +363,7 @@ class Importer {
   const EagerOp& op_;
   const IValue* stack_;
   const EagerArguments& args_;
-  const Mode mode_;
+  const ImportMode mode_;
   EagerCall& to_;
   std::vector<Id> input_of_;  // per slot
   bool floats_ = false;       // a device tensor that is read is floating
@@ -377,11 +377,11 @@ class Importer {
 std::shared_ptr<EagerCall> prepare_call(const EagerOp& op, const IValue* stack, const EagerArguments& args,
                                         PrepareOptions options) {
   const bool with_values = options.with_values;
-  std::vector<Mode> modes{{with_values, false, options.detour}};
+  std::vector<ImportMode> modes{{with_values, false, options.detour}};
   if (std::any_of(args.slots.begin(), args.slots.end(), [](const EagerSlot& s) { return s.value >= 0; }))
     modes.push_back({with_values, true, options.detour});
   std::string why;
-  for (const Mode mode : modes) {
+  for (const ImportMode mode : modes) {
     auto call = std::make_shared<EagerCall>();
     try {
       Importer(op, stack, args, mode, *call).run();

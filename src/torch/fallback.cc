@@ -18,14 +18,14 @@ namespace {
 
 using ::torch::jit::Stack;
 
-enum class Mode { warn, error, silent };
+enum class FallbackMode { warn, error, silent };
 
-Mode read_mode() {
+FallbackMode read_mode() {
   const std::string text = base::env_string("SPYRE_FALLBACK", "warn");
-  if (text == "warn") return Mode::warn;
-  if (text == "error") return Mode::error;
+  if (text == "warn") return FallbackMode::warn;
+  if (text == "error") return FallbackMode::error;
   TORCH_CHECK(text == "silent", "SPYRE_FALLBACK=", text, ": must be warn (the default), error or silent");
-  return Mode::silent;
+  return FallbackMode::silent;
 }
 
 /// What a schema says, worked out once per op.
@@ -65,18 +65,18 @@ OpFacts& facts_of(const c10::OperatorHandle& op) {
 
 /// Counts and tells a run on the CPU, or forbids it. `why`: what keeps the call off the device, or empty.
 void announce(OpFacts& facts, const c10::OperatorHandle& op, const Stack& stack, const std::string& why) {
-  static const Mode mode = read_mode();
+  static const FallbackMode mode = read_mode();
   bool tell = false;
   {
     const std::lock_guard<std::mutex> lock(facts_mutex);
-    if (mode != Mode::error) ++facts.count;
+    if (mode != FallbackMode::error) ++facts.count;
     tell = !facts.told;
     facts.told = true;
   }
-  if (mode != Mode::error && !(tell && mode == Mode::warn)) return;
+  if (mode != FallbackMode::error && !(tell && mode == FallbackMode::warn)) return;
   const size_t count = op.schema().arguments().size();
   std::string arguments = describe_arguments(stack, stack.size() - count, count);
-  TORCH_CHECK_NOT_IMPLEMENTED(mode != Mode::error, facts.cpu.name, "(", arguments,
+  TORCH_CHECK_NOT_IMPLEMENTED(mode != FallbackMode::error, facts.cpu.name, "(", arguments,
                               ") has no kernel on the spyre device", why.empty() ? "" : " (" + why + ")",
                               ", and SPYRE_FALLBACK=error forbids running it on the CPU: unset SPYRE_FALLBACK to allow "
                               "that, or call .cpu() where it is meant");

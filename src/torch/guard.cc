@@ -128,7 +128,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
 };
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
-const bool registered = [] {
+const bool hooks_registered = [] {
   at::RegisterPrivateUse1HooksInterface(new Hooks());
   return true;
 }();
