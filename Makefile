@@ -6,6 +6,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 BUILD := build
 SANITIZE := build-sanitize
+INCLUDES := build-includes
 JOBS ?= $(shell nproc)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
@@ -13,13 +14,14 @@ CXX_SOURCES := $(shell find src bench -name '*.cc' -o -name '*.h')
 BUILD_INPUTS := $(CXX_SOURCES) $(shell find src bench cmake -name 'CMakeLists.txt' -o -name '*.cmake' -o -name '*.json' -o -name '*.tile') \
   CMakeLists.txt pyproject.toml
 
-.PHONY: help setup demo test ctest pytest slow bench benchmarks sanitize format format-check clean
+.PHONY: help setup demo test ctest pytest slow includes bench benchmarks sanitize format format-check clean
 help:
 	@echo "make demo          set up, then embed and search sentences on the soft card (TEXT=file, QUERY=\"...\")"
 	@echo "make test          set up, then all tests (C++ and Python)"
 	@echo "make bench         the figures of bench/README.md, as ratios in one run"
 	@echo "make benchmarks    builds the C++ micro-benchmarks"
 	@echo "make sanitize      C++ tests under AddressSanitizer and UBSan, with the slow fuzz"
+	@echo "make includes      every source parsed by itself: it includes what it uses"
 	@echo "make slow          the slow sweeps (every OpInfo, ...)"
 	@echo "make format        clang-format over src/ and bench/"
 
@@ -69,6 +71,12 @@ sanitize:
 	@cmake --build $(SANITIZE) -j $(JOBS)
 	@cd $(SANITIZE) && SPYRE_FUZZ=1000000 SPYRE_FUZZ_PROGRAMS=500 SPYRE_FUZZ_ROUNDS=5000 SPYRE_FUZZ_FORMS=200 SPYRE_FUZZ_GRAPHS=100 ctest -j $(JOBS) --output-on-failure --no-tests=error
 
+# Unity builds and precompiled headers lend a source what it forgot to include.
+includes:
+	@tools/check_system.sh
+	@test -d $(INCLUDES) || cmake -S . -B $(INCLUDES) -DSPYRE_SYNTAX_ONLY=ON -DSPYRE_TESTS=ON -DSPYRE_BENCHMARKS=OFF > /dev/null
+	@cmake --build $(INCLUDES) -j $(JOBS)
+
 format: $(VENV)/.stamp
 	@clang-format -i $(CXX_SOURCES)
 
@@ -76,4 +84,4 @@ format-check: $(VENV)/.stamp
 	@clang-format --dry-run -Werror $(CXX_SOURCES) && echo "format: clean"
 
 clean:
-	rm -rf $(BUILD) $(SANITIZE) out
+	rm -rf $(BUILD) $(SANITIZE) $(INCLUDES) out

@@ -1,15 +1,5 @@
 # Precompiled headers: what nearly every source includes is parsed once for the libraries and once for the tests; that halves
-# the build time. Sources still include all they use: the sanitizer build goes without, so a missing include fails there.
-# Unity builds: a target's sources are compiled some at a time as one, for most of a source's cost is the headers and the
-# functions of the standard library that it makes. File-local names and aliases are therefore unique in their folder.
-set(SPYRE_UNITY_SOURCES 16 CACHE STRING "Sources that a unity build compiles as one")
-mark_as_advanced(SPYRE_UNITY_SOURCES)
-function(spyre_unity target)
-  if(SPYRE_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${SPYRE_UNITY_SOURCES})
-  endif()
-endfunction()
-
+# the build time. Sources still include all they use: `make includes` parses each by itself.
 function(spyre_precompiled target options links)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}.cc)
   file(CONFIGURE OUTPUT ${source} CONTENT "// Carries the precompiled headers of other targets.\n")
@@ -19,6 +9,16 @@ function(spyre_precompiled target options links)
   target_precompile_headers(
     ${target} PRIVATE <algorithm> <array> <cmath> <cstdint> <cstring> <functional> <map> <memory> <mutex> <optional> <set>
     <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h> ${ARGN})
+endfunction()
+
+# Unity builds: a target's sources are compiled some at a time as one, for most of a source's cost is the headers and the
+# functions of the standard library that it makes. File-local names and aliases are therefore unique in their folder.
+set(SPYRE_UNITY_SOURCES 16 CACHE STRING "Sources that a unity build compiles as one")
+mark_as_advanced(SPYRE_UNITY_SOURCES)
+function(spyre_unity target)
+  if(SPYRE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${SPYRE_UNITY_SOURCES})
+  endif()
 endfunction()
 
 # Tests are run once and compiled often: a little optimisation is the quickest sum of both. -fPIC as the precompiled headers.
