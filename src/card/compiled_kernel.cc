@@ -104,7 +104,7 @@ bool CompiledKernel::forwards(const program::Step& a, const program::Step& b) co
   if (!vector || !store || vector->to.size() != 1 || store->where_entry != program::none) return false;
   const auto& to = vector->to[0];
   if (to.buffer < 0 || to.buffer >= static_cast<Id>(uses_.size()) || uses_[to.buffer] != 2) return false;
-  if (to != store->from || !to.box.empty() || to.transposed) return false;
+  if (to != store->from || to.transposed) return false;
   for (const auto& e : store->to.entries)
     if (e.kind == program::Entry::Kind::indexed) return false;
   return true;

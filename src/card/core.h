@@ -91,7 +91,7 @@ class StepExec {
   }
   /// Stores: describes in device memory where the whole tile goes; false when it doesn't lie evenly there.
   virtual bool destination(Core&, host::MutableTile&) const { return false; }
-  /// Vector steps whose only result is the whole buffer that `store`, the next step, stores, and that nothing else
+  /// Vector steps whose only result is the box of a buffer that `store`, the next step, stores, and that nothing else
   /// uses: the result may go to memory at once, which spares LX and spreads the writes over the computation. The step
   /// then sets Core::forwarded.
   virtual void forward_to(const StepExec*) {}

@@ -51,7 +51,7 @@ int64_t panels_of(int64_t n) { return (n + panel_width - 1) / panel_width; }
 // Rows first..first+n-1 of a transposed tile to panels: stick column by stick column, as memory has them, 16 rows at a
 // time.
 void pack_transposed(const Tile& tile, int64_t k, int64_t first, int64_t n, float* panels, int64_t panel_stride) {
-  const int64_t per_stick = base::elements_per_stick(tile.format), stride = per_stick + panel_width;
+  const int64_t per_stick = tile.per_stick(), stride = per_stick + panel_width;
   float* rows = scratch.floats(area_rows, panel_width * stride);
   Tile part = tile;
   for (int64_t k0 = 0; k0 < k; k0 += per_stick, part.data += tile.stick_stride, panels += per_stick * panel_width) {
@@ -74,9 +74,9 @@ void pack_transposed(const Tile& tile, int64_t k, int64_t first, int64_t n, floa
   }
 }
 
-// The stick columns of a DL16 tile straight into panels; `first` lies on a multiple of 16.
+// The stick columns of a DL16 tile straight into panels; `first` and the sticks' lanes are multiples of 16.
 void pack_dl16(const Tile& tile, int64_t k, int64_t first, int64_t n, float* panels, int64_t panel_stride) {
-  constexpr int64_t per_stick = base::elements_per_stick(Format::dl16);
+  const int64_t per_stick = tile.per_stick();
   for (int64_t done = 0; done < n;) {
     const int64_t column = first + done, in_stick = column % per_stick;
     const int64_t count = std::min(per_stick - in_stick, n - done);
@@ -113,13 +113,13 @@ void pack_box(const Tile& tile, bool transposed, int64_t k0, int64_t k, int64_t 
               int64_t panel_stride) {
   Tile part = tile;
   if (transposed) {
-    const int64_t per_stick = base::elements_per_stick(tile.format);
+    const int64_t per_stick = tile.per_stick();
     if (k0 % per_stick != 0) fail(Fault::program, "pack_b: a block of k starts inside a stick ({})", k0);
     part.data += k0 / per_stick * tile.stick_stride;
     return pack_transposed(part, k, first, n, panels, panel_stride);
   }
   part.data += k0 * tile.row_stride;
-  if (tile.format == Format::dl16 && first % panel_width == 0)
+  if (tile.format == Format::dl16 && first % panel_width == 0 && tile.per_stick() % panel_width == 0)
     return pack_dl16(part, k, first, n, panels, panel_stride);
   pack_rows(part, k, first, n, panels, panel_stride);
 }
@@ -194,18 +194,19 @@ void pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, 
 }
 
 void pack_a(const Tile& tile, bool transposed, int64_t m, int64_t k, float* a) {
+  for (int64_t block = 0; block * block_k < k; ++block) pack_a_block(tile, transposed, m, k, block, a);
+}
+
+void pack_a_block(const Tile& tile, bool transposed, int64_t m, int64_t k, int64_t block, float* a) {
+  const int64_t k0 = block * block_k, depth = std::min(block_k, k - k0);
   if (m <= 0) return;
-  float* lying = transposed ? scratch.floats(area_a, block_k * m) : nullptr;
+  a += k0 * m;
+  if (!transposed) return unpack(tile, m, k0, depth, a, depth);
+  float* lying = scratch.floats(area_a, block_k * m);
   Tile part = tile;
-  for (int64_t k0 = 0; k0 < k; k0 += block_k, a += block_k * m, part.data += block_k * tile.row_stride) {
-    const int64_t depth = std::min(block_k, k - k0);
-    if (!transposed) {
-      unpack(tile, m, k0, depth, a, depth);
-    } else {
-      unpack(part, depth, 0, m, lying, m);
-      transpose(4, lying, m * 4, a, depth * 4, depth, m);
-    }
-  }
+  part.data += k0 * tile.row_stride;
+  unpack(part, depth, 0, m, lying, m);
+  transpose(4, lying, m * 4, a, depth * 4, depth, m);
 }
 
 void matmul(const MatmulArgs& args) {
@@ -244,7 +245,7 @@ void matmul(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const 
     if (!accumulate) zero_rows(m, n, c, ldc);
     return;
   }
-  if (m == 1 && !transposed && b.format == Format::dl16) return gemv(n, k, a, b, c, accumulate);
+  if (m == 1 && !transposed && b.format == Format::dl16 && b.lanes == 0) return gemv(n, k, a, b, c, accumulate);
   // Columns per round: panels of one block of k that stay in the second-level cache.
   constexpr int64_t columns = 256;
   for (int64_t k0 = 0; k0 < k; k0 += block_k) {

@@ -27,6 +27,8 @@ void pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, 
 /// block of k: [ceil(k / block_k)][m][block_k], the last block narrower. Rows that follow each other stream through the
 /// caches.
 void pack_a(const Tile& tile, bool transposed, int64_t m, int64_t k, float* a);
+/// One such block of k of it; `a` is where the whole begins.
+void pack_a_block(const Tile& tile, bool transposed, int64_t m, int64_t k, int64_t block, float* a);
 
 /// C[m, n] (+)= A[m, k] x B: lda and ldc in elements. C holds 0 afterwards when k is 0 and it is not accumulated.
 struct MatmulArgs {

@@ -21,8 +21,7 @@ void need_integer(Format f, const char* what) {
 
 // Calls body(byte offset in the tile, column of the box, columns) for the part of the box in each stick column.
 template <typename Body>
-void for_sticks(Format f, int64_t stick_stride, int64_t first, int64_t cols, Body body) {
-  const int64_t per_stick = base::elements_per_stick(f);
+void for_sticks(Format f, int64_t per_stick, int64_t stick_stride, int64_t first, int64_t cols, Body body) {
   for (int64_t done = 0; done < cols;) {
     const int64_t column = first + done, in_stick = column % per_stick;
     const int64_t count = std::min(per_stick - in_stick, cols - done);
@@ -92,23 +91,25 @@ void pack(Format format, const int32_t* src, void* dst, size_t n) {
 
 void unpack(const Tile& tile, int64_t rows, int64_t first, int64_t cols, float* dst, int64_t dst_stride) {
   need_real(tile.format, "unpack to float32");
-  for_sticks(tile.format, tile.stick_stride, first, cols, [&](int64_t offset, int64_t at, int64_t count) {
-    const std::byte* src = tile.data + offset;
-    if (tile.format == Format::dl16 && count % group == 0)
-      return matrices().unpack_dl16(reinterpret_cast<const uint16_t*>(src), tile.row_stride / 2, rows,
-                                    static_cast<int>(count / group), dst + at, dst_stride, group);
-    for (int64_t r = 0; r < rows; ++r)
-      unpack(tile.format, src + r * tile.row_stride, dst + r * dst_stride + at, static_cast<size_t>(count));
-  });
+  for_sticks(tile.format, tile.per_stick(), tile.stick_stride, first, cols,
+             [&](int64_t offset, int64_t at, int64_t count) {
+               const std::byte* src = tile.data + offset;
+               if (tile.format == Format::dl16 && count % group == 0)
+                 return matrices().unpack_dl16(reinterpret_cast<const uint16_t*>(src), tile.row_stride / 2, rows,
+                                               static_cast<int>(count / group), dst + at, dst_stride, group);
+               for (int64_t r = 0; r < rows; ++r)
+                 unpack(tile.format, src + r * tile.row_stride, dst + r * dst_stride + at, static_cast<size_t>(count));
+             });
 }
 
 void unpack(const Tile& tile, int64_t rows, int64_t first, int64_t cols, int32_t* dst, int64_t dst_stride) {
   need_integer(tile.format, "unpack to int32");
-  for_sticks(tile.format, tile.stick_stride, first, cols, [&](int64_t offset, int64_t at, int64_t count) {
-    for (int64_t r = 0; r < rows; ++r)
-      unpack(tile.format, tile.data + offset + r * tile.row_stride, dst + r * dst_stride + at,
-             static_cast<size_t>(count));
-  });
+  for_sticks(tile.format, tile.per_stick(), tile.stick_stride, first, cols,
+             [&](int64_t offset, int64_t at, int64_t count) {
+               for (int64_t r = 0; r < rows; ++r)
+                 unpack(tile.format, tile.data + offset + r * tile.row_stride, dst + r * dst_stride + at,
+                        static_cast<size_t>(count));
+             });
 }
 
 void pack(const float* src, int64_t src_stride, int64_t rows, int64_t first, int64_t cols, const MutableTile& tile) {
@@ -118,23 +119,26 @@ void pack(const float* src, int64_t src_stride, int64_t rows, int64_t first, int
     return matrices().pack_dl16(src, src_stride, rows, cols / group,
                                 reinterpret_cast<uint16_t*>(tile.data + first / codes * tile.stick_stride),
                                 tile.row_stride / 2, tile.stick_stride / 2);
-  for_sticks(tile.format, tile.stick_stride, first, cols, [&](int64_t offset, int64_t at, int64_t count) {
-    std::byte* dst = tile.data + offset;
-    if (tile.format == Format::dl16 && count % group == 0)
-      return matrices().pack_dl16(src + at, src_stride, rows, count / group, reinterpret_cast<uint16_t*>(dst),
-                                  tile.row_stride / 2, tile.stick_stride / 2);
-    for (int64_t r = 0; r < rows; ++r)
-      pack(tile.format, src + r * src_stride + at, dst + r * tile.row_stride, static_cast<size_t>(count));
-  });
+  for_sticks(tile.format, base::elements_per_stick(tile.format), tile.stick_stride, first, cols,
+             [&](int64_t offset, int64_t at, int64_t count) {
+               std::byte* dst = tile.data + offset;
+               if (tile.format == Format::dl16 && count % group == 0)
+                 return matrices().pack_dl16(src + at, src_stride, rows, count / group,
+                                             reinterpret_cast<uint16_t*>(dst), tile.row_stride / 2,
+                                             tile.stick_stride / 2);
+               for (int64_t r = 0; r < rows; ++r)
+                 pack(tile.format, src + r * src_stride + at, dst + r * tile.row_stride, static_cast<size_t>(count));
+             });
 }
 
 void pack(const int32_t* src, int64_t src_stride, int64_t rows, int64_t first, int64_t cols, const MutableTile& tile) {
   need_integer(tile.format, "pack from int32");
-  for_sticks(tile.format, tile.stick_stride, first, cols, [&](int64_t offset, int64_t at, int64_t count) {
-    for (int64_t r = 0; r < rows; ++r)
-      pack(tile.format, src + r * src_stride + at, tile.data + offset + r * tile.row_stride,
-           static_cast<size_t>(count));
-  });
+  for_sticks(tile.format, base::elements_per_stick(tile.format), tile.stick_stride, first, cols,
+             [&](int64_t offset, int64_t at, int64_t count) {
+               for (int64_t r = 0; r < rows; ++r)
+                 pack(tile.format, src + r * src_stride + at, tile.data + offset + r * tile.row_stride,
+                      static_cast<size_t>(count));
+             });
 }
 
 namespace {

@@ -11,16 +11,18 @@ namespace spyre::card::host {
 using base::Format;
 
 /// A two-dimensional tile in sticks of 128 bytes: element (r, c) is at data + r * row_stride + (c / e) * stick_stride +
-/// (c % e) * format_bytes, with e = elements per stick; strides in bytes. Rows one after another: stick_stride = 128.
-/// Stick columns as device memory has them: row_stride = 128.
+/// (c % e) * format_bytes, with e = lanes, or elements per stick when lanes is 0; strides in bytes. Rows one after
+/// another: stick_stride = 128. Stick columns as device memory has them: row_stride = 128.
 struct Tile {
   Format format = Format::dl16;
   const std::byte* data = nullptr;
   int64_t row_stride = 0;
   int64_t stick_stride = base::stick_bytes;
+  int64_t lanes = 0;  ///< elements that each stick holds, 0: all it can (heads of attention may fill half a stick)
+  int64_t per_stick() const { return lanes ? lanes : base::elements_per_stick(format); }
 };
 
-/// The same, written to.
+/// The same, written to; sticks are full.
 struct MutableTile {
   Format format = Format::dl16;
   std::byte* data = nullptr;

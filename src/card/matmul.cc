@@ -1,5 +1,8 @@
 // pt and sfp.mm: products of tiles, accumulated in LX.
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/rounding.h"
 #include "card/checker.h"
 #include "card/core.h"
 #include "card/elements.h"
@@ -10,6 +13,10 @@
 namespace spyre::card {
 
 namespace {
+
+/// Columns of B that are packed at once: threads that wait for the same B share its parts.
+constexpr int64_t part_columns = 64;
+static_assert(part_columns % host::panel_width == 0);
 
 /// A matrix operand: where its sticks lie, in LX or still in device memory.
 struct Matrix {
@@ -124,23 +131,27 @@ class MatMulExec final : public StepExec {
     PanelCache::Block kept_a, kept_b;
     const float* rows = nullptr;
     int64_t lda = 0;
-    const auto pack = [&](float* to) { host::pack_a(a.tile, at, m, k, to); };
     if (a.tile.format == Format::f32 && !at && !a.lazy) {
       rows = reinterpret_cast<const float*>(a.tile.data);
       lda = a.tile.row_stride / 4;
     } else if (cache && a.lazy && a.lazy->reused && m > 1) {
-      kept_a = cache->get({a.lazy->formal, false, at, m, k, a.lazy->box}, m * k, pack);
+      kept_a = cache->get({a.lazy->formal, false, at, m, k, a.lazy->box}, m * k,
+                          static_cast<int>(base::ceil_div(k, host::block_k)),
+                          [&](int block, float* to) { host::pack_a_block(a.tile, at, m, k, block, to); });
       rows = kept_a.get();
     } else {
       float* to = Scratch::mine().get<float>(Scratch::left, m * k);
-      pack(to);
+      host::pack_a(a.tile, at, m, k, to);
       rows = to;
     }
     float* c = reinterpret_cast<float*>(acc.data);
     if (cache && b.lazy && b.lazy->reused && m > 1) {
       kept_b =
           cache->get({b.lazy->formal, true, bt, k, n, b.lazy->box}, static_cast<int64_t>(host::panel_elements(k, n)),
-                     [&](float* to) { host::pack_b(b.tile, bt, k, 0, n, to); });
+                     static_cast<int>(base::ceil_div(n, part_columns)), [&](int part, float* to) {
+                       const int64_t first = part * part_columns;
+                       host::pack_b(b.tile, bt, k, first, std::min(part_columns, n - first), to + first * k);
+                     });
       host::MatmulArgs args;
       args.m = m, args.n = n, args.k = k;
       args.a = rows, args.lda = lda, args.panels = kept_b.get();

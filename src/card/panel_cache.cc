@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "card/huge_page.h"
@@ -88,28 +89,43 @@ size_t PanelCache::Hash::operator()(const Key& key) const {
   return h;
 }
 
-PanelCache::Block PanelCache::get(const Key& key, int64_t elements, base::FunctionRef<void(float*)> build) {
-  const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
-  Block block;
+PanelCache::Block PanelCache::get(const Key& key, int64_t elements, int parts,
+                                  base::FunctionRef<void(int, float*)> build) {
+  std::shared_ptr<Entry> entry;
   {
     std::lock_guard lock(mutex_);
-    auto it = tiles_.find(key);
-    if (it != tiles_.end()) return it->second.first;
-    block = take(bytes);
+    auto& found = tiles_[key];
+    if (!found) {
+      found = std::make_shared<Entry>();
+      found->bytes = elements * static_cast<int64_t>(sizeof(float));
+      found->block = take(found->bytes);
+      order_.push_back(key);
+      bytes_ += found->bytes;
+    }
+    entry = found;
+    while (bytes_ > limit_ && order_.size() > 1) {
+      const auto old = tiles_.find(order_.front());
+      bytes_ -= old->second->bytes;
+      tiles_.erase(old);
+      order_.pop_front();
+    }
   }
-  build(block.get());
-  std::lock_guard lock(mutex_);
-  const auto [it, inserted] = tiles_.try_emplace(key, block, bytes);
-  if (!inserted) return it->second.first;
-  order_.push_back(key);
-  bytes_ += bytes;
-  while (bytes_ > limit_ && order_.size() > 1) {
-    auto old = tiles_.find(order_.front());
-    bytes_ -= old->second.second;
-    tiles_.erase(old);
-    order_.pop_front();
+  for (int i; (i = entry->next.fetch_add(1, std::memory_order_relaxed)) < parts;) {
+    try {
+      build(i, entry->block.get());
+    } catch (...) {
+      entry->failed.store(true);
+      entry->finished.fetch_add(1);
+      throw;
+    }
+    entry->finished.fetch_add(1, std::memory_order_release);
   }
-  return block;
+  // Parts that others have begun take microseconds; on a shared machine such a thread may have lost its core.
+  for (int spin = 1; entry->finished.load(std::memory_order_acquire) < parts && !entry->failed.load(); ++spin)
+    if (spin % 256 == 0) std::this_thread::yield();
+  if (entry->failed.load())
+    for (int i = 0; i < parts; ++i) build(i, entry->block.get());  // fails here as it did there
+  return entry->block;
 }
 
 }  // namespace spyre::card

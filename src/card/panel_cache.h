@@ -2,6 +2,7 @@
 // (docs/host_speed.md).
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -29,17 +30,24 @@ class PanelCache {
 
   /// Keeps at most `limit` bytes; the oldest go first.
   explicit PanelCache(int64_t limit_bytes) : limit_(limit_bytes) {}
-  /// The tile of `key`, made by `build` (into `elements` floats, 128-byte aligned) when absent. Thread-safe; two
-  /// threads may build the same tile at the same time, with equal results.
-  Block get(const Key& key, int64_t elements, base::FunctionRef<void(float*)> build);
+  /// The tile of `key`, `elements` floats, 128-byte aligned. When absent it is made by build(part, floats) for each
+  /// part below `parts`; threads that want it at the same time share the parts. Throws what build throws.
+  Block get(const Key& key, int64_t elements, int parts, base::FunctionRef<void(int, float*)> build);
 
  private:
+  /// A tile, complete once all its parts are.
+  struct Entry {
+    Block block;
+    int64_t bytes = 0;
+    std::atomic<int> next{0}, finished{0};
+    std::atomic<bool> failed{false};
+  };
   Block take(int64_t bytes);
   struct Hash {
     size_t operator()(const Key& key) const;
   };
   std::mutex mutex_;
-  std::unordered_map<Key, std::pair<Block, int64_t>, Hash> tiles_;
+  std::unordered_map<Key, std::shared_ptr<Entry>, Hash> tiles_;
   std::deque<Key> order_;
   int64_t bytes_ = 0, limit_;
   std::shared_ptr<Arena> arena_;  ///< where the next tiles go

@@ -55,5 +55,44 @@ TEST(StoreForward, InPlace) {
   same_in_every_way(text);
 }
 
+/// Two items of 12 rows whose rows lie between each other's: even steps within an item only.
+const std::string merged =
+    "dl16 [24,128] geo{dl16 n=3072 d=3072 (128,12,1,12)*256 (64,2,1,2)*128 (1536,2,1,2)*64 (1,64,1,64)*1}";
+/// Sticks that hold 32 of 64 lanes, as a result of heads of 32 does.
+const std::string half_sticks = "dl16 [24,128] geo{dl16 n=3072 d=6144 (128,24,1,24)*64 (32,4,1,4)*1536 (1,32,1,64)*1}";
+
+TEST(StoreForward, RowsOfMergedBatchesAndHalfFilledSticks) {
+  for (const auto& x : {merged, half_sticks, std::string("dl16 [24,128]")})
+    for (const auto& y : {merged, half_sticks})
+      for (int rows : {4, 5})  // 4 divides an item's rows, 5 crosses from one to the other
+        same_in_every_way(one_kernel({"x: in " + x, "y: out " + y}, "c:2",
+                                     "core r in 0..24 by 12 on c\n for t in r by " + std::to_string(rows) +
+                                         " {\n buf v dl16[" + std::to_string(rows) + ",128] x2\n" +
+                                         "ld v = x[t, 0..128]\n buf o dl16[" + std::to_string(rows) + ",128] x2\n" +
+                                         "sfp o[0 ..+ t.size, _] = v[0 ..+ t.size, _] * 2\n" +
+                                         "st y[t, 0..128] = o[0 ..+ t.size, _]\n }"));
+}
+
+TEST(StoreForward, ProductsOfHalfFilledSticksAndMergedBatches) {
+  for (const auto& x : {merged, half_sticks})
+    for (const std::string& transposed : {std::string(), std::string("^T")}) {
+      const std::string text = one_kernel(
+          {"x: in " + x, "w: in " + half_sticks,
+           "y: out dl16 [24," + std::string(transposed.empty() ? "128" : "24") + "]"},
+          "c:6",
+          transposed.empty() ? "core r in 0..24 by 4 on c\n buf a dl16[4,24] x1\n ld a = x[r, 0..24]\n"
+                               "buf b dl16[24,128] x1\n ld b = w[0..24, 0..128] share(c)\n buf acc f32[4,128] x1\n"
+                               "pt acc = a * b\n buf o dl16[4,128] x1\n sfp o = acc\n st y[r, 0..128] = o"
+                             : "core r in 0..24 by 4 on c\n buf a dl16[4,128] x1\n ld a = x[r, 0..128]\n"
+                               "buf b dl16[24,128] x1\n ld b = w[0..24, 0..128] share(c)\n buf acc f32[4,24] x1\n"
+                               "pt acc = a * b^T\n buf o dl16[4,24] x1\n sfp o = acc\n st y[r, 0..24] = o");
+      SCOPED_TRACE(text);
+      Machine m(text);
+      m.set("x", noise(3));
+      m.set("w", noise(5));
+      m.run_every_way();
+    }
+}
+
 }  // namespace
 }  // namespace spyre::card

@@ -93,23 +93,25 @@ void SymbolMap::prove() {
 }
 
 void SymbolMap::find_even_steps() {
-  even_step_.assign(rank(), -1);
+  even_until_.resize(rank());
   if (!separable_) return;
   for (int d = 0; d < rank(); ++d) {
     const auto& t = tables_[d];
-    if (t.empty()) continue;
-    const int64_t step = t.size() > 1 ? t[1] - t[0] : 0;
-    bool even = step >= 0;
-    for (size_t i = 1; i < t.size() && even; ++i) even = t[i] - t[i - 1] == step;
-    if (even) even_step_[d] = step;
+    auto& until = even_until_[d];
+    until.resize(t.size());
+    for (size_t i = t.size(); i-- > 0;) {
+      const bool goes_on = i + 2 < t.size() && t[i + 1] - t[i] == t[i + 2] - t[i + 1];
+      until[i] = goes_on ? until[i + 1] : static_cast<int64_t>(std::min(i + 1, t.size() - 1));
+    }
   }
   if (rank() == 0 || tables_.back().empty() || constant_ % base::elements_per_stick(symbol_->format) != 0) return;
   const auto& t = tables_.back();
-  const int64_t lanes = base::elements_per_stick(symbol_->format), n = static_cast<int64_t>(t.size());
+  const int64_t whole = base::elements_per_stick(symbol_->format), n = static_cast<int64_t>(t.size());
+  const int64_t lanes = runs_[0] < n ? std::min(runs_[0], whole) : whole;
   const int64_t step = n > lanes ? t[lanes] - t[0] : lanes;
-  bool even = t[0] % lanes == 0 && step >= 0;
+  bool even = t[0] % whole == 0 && step >= 0;
   for (int64_t i = 0; i < n && even; ++i) even = t[i] == t[0] + i / lanes * step + i % lanes;
-  if (even) stick_step_ = step;
+  if (even) stick_step_ = step, stick_lanes_ = lanes;
 }
 
 int64_t SymbolMap::slow_part(int d, int64_t i) const {

@@ -30,11 +30,17 @@ class SymbolMap {
   int64_t constant() const { return constant_; }
   /// Separable only: indices i, i + 1, ... of the last dimension that follow each other in memory (at least 1).
   int64_t run(int64_t i) const { return runs_.empty() ? slow_run(i) : runs_[i]; }
-  /// Separable only: device elements from any index of dimension d to the next, or -1 when that varies.
-  int64_t even_step(int d) const { return even_step_[d]; }
-  /// Separable only: device elements from one stick of the last dimension to the next when every stick of it is full
-  /// but for the last one and index 0 is a stick's lane 0; else -1.
+  /// Separable only: device elements from one index of dimension d to the next among first..last, or -1 when that
+  /// varies, is negative or isn't known. Rows of a batch that is merged into them are even within each of its items.
+  int64_t even_step(int d, int64_t first, int64_t last) const {
+    const auto& t = tables_[d];
+    if (t.empty() || even_until_[d][first] < last) return -1;
+    return last > first ? std::max<int64_t>(t[first + 1] - t[first], -1) : 0;
+  }
+  /// Separable only: device elements from one stick of the last dimension to the next when all sticks of it but the
+  /// last one hold stick_lanes() indices from lane 0 on; else -1.
   int64_t stick_step() const { return stick_step_; }
+  int64_t stick_lanes() const { return stick_lanes_; }
   /// Lanes of padding that follow the last index of the last dimension in its stick, whatever the other indices are; 0
   /// when that differs.
   int64_t pad_after_last() const { return pad_; }
@@ -74,8 +80,8 @@ class SymbolMap {
   int64_t constant_ = 0;
   std::vector<std::vector<int64_t>> tables_;
   std::vector<int64_t> runs_;
-  std::vector<int64_t> even_step_;
-  int64_t stick_step_ = -1;
+  std::vector<std::vector<int64_t>> even_until_;  // by dimension and index: the last one that the same step reaches
+  int64_t stick_step_ = -1, stick_lanes_ = 0;
   int64_t pad_ = 0;
 };
 

@@ -12,8 +12,8 @@ namespace {
 bool lies_evenly(const SymbolMap& map, const MemBox& box, const View& shape, int64_t& start, int64_t& row_stride) {
   if (!map.separable() || map.stick_step() < 0 || box.rank == 0) return false;
   const int last = box.rank - 1;
-  const int64_t lanes = base::elements_per_stick(shape.format);
-  int64_t at = map.constant(), made = 1;
+  const int64_t lanes = map.stick_lanes();
+  int64_t at = map.constant(), made = 1, step = 0;
   int row_dim = -1;
   for (int d = 0; d <= last; ++d) {
     const auto& dim = box.dims[d];
@@ -21,7 +21,9 @@ bool lies_evenly(const SymbolMap& map, const MemBox& box, const View& shape, int
     at += map.part(d, dim.base);
     made *= dim.extent;
     if (d == last || dim.extent == 1) continue;
-    if (row_dim >= 0 || map.even_step(d) < 0) return false;
+    if (row_dim >= 0) return false;
+    step = map.even_step(d, dim.base, dim.base + dim.step * (dim.extent - 1));
+    if (step < 0) return false;
     row_dim = d;
   }
   const auto& inner = box.dims[last];
@@ -29,7 +31,7 @@ bool lies_evenly(const SymbolMap& map, const MemBox& box, const View& shape, int
   if (made != shape.numel() || shape.last_size() != inner.extent) return false;
   const int64_t bytes = map.element_bytes();
   start = at * bytes;
-  row_stride = row_dim < 0 ? 0 : map.even_step(row_dim) * box.dims[row_dim].step * bytes;
+  row_stride = row_dim < 0 ? 0 : step * box.dims[row_dim].step * bytes;
   return true;
 }
 
@@ -41,13 +43,15 @@ bool tile_in_memory(const LazyTile& lazy, host::Tile& tile) {
   tile.format = lazy.to.format;
   tile.data = lazy.memory + start;
   tile.stick_stride = lazy.map->stick_step() * lazy.map->element_bytes();
+  tile.lanes = lazy.map->stick_lanes() == base::elements_per_stick(tile.format) ? 0 : lazy.map->stick_lanes();
   return true;
 }
 
 bool store_in_memory(const SymbolMap& map, std::byte* memory, const MemBox& box, const View& from,
                      host::MutableTile& tile) {
   int64_t start = 0;
-  if (from.last_size() % base::elements_per_stick(from.format) != 0) return false;
+  const int64_t lanes = base::elements_per_stick(from.format);
+  if (from.last_size() % lanes != 0 || map.stick_lanes() != lanes) return false;
   if (!lies_evenly(map, box, from, start, tile.row_stride)) return false;
   tile.format = from.format;
   tile.data = memory + start;
@@ -74,7 +78,7 @@ bool decode_rows(LazyTile& lazy, const host::Tile& tile) {
   lazy.decoded = true;
   // Loops usually go on with the rows that follow, while the hardware's prefetchers stop at the end of each short run.
   if (tile.row_stride == base::stick_bytes) {
-    const int64_t sticks = (cols + base::elements_per_stick(tile.format) - 1) / base::elements_per_stick(tile.format);
+    const int64_t sticks = (cols + tile.per_stick() - 1) / tile.per_stick();
     for (int64_t k = 0; k < sticks; ++k) {
       const std::byte* next = tile.data + k * tile.stick_stride + rows * tile.row_stride;
       for (int64_t i = 0; i < rows * tile.row_stride; i += 64) __builtin_prefetch(next + i, 0, 2);
