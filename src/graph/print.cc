@@ -82,8 +82,7 @@ class Printer {
         value(g, n.results[r]);
       }
       out_ += " = ";
-      out_ += kind_name(n.kind);
-      std::visit([this](const auto& kind) { body(kind); }, n.kind);
+      kind(n.kind);
       if (!(n.loc == Loc{})) out_ += fmt::format(" at {} {}", program::escape(n.loc.op), program::escape(n.loc.source));
       out_ += '\n';
     }
@@ -97,6 +96,11 @@ class Printer {
       ref(m.value);
       out_ += '\n';
     }
+  }
+
+  void kind(const Kind& k) {
+    out_ += kind_name(k);
+    std::visit([this](const auto& n) { body(n); }, k);
   }
 
   void expr(const Expr& e) {
@@ -303,6 +307,12 @@ std::string print(const Graph& graph) {
 std::string print(const Expr& expr) {
   std::string out;
   Printer(out).expr(expr);
+  return out;
+}
+
+std::string print(const Kind& kind) {
+  std::string out;
+  Printer(out).kind(kind);
   return out;
 }
 

@@ -26,5 +26,7 @@ std::string number_text(double number);
 
 /// One expression, as print() writes it.
 std::string print(const Expr& expr);
+/// What a node does, without its results and its place in the source: equal texts, equal nodes.
+std::string print(const Kind& kind);
 
 }  // namespace spyre::graph

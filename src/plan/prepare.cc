@@ -45,6 +45,7 @@ void copies_of_mutations(Graph& g) {
 Prepared prepare(Graph instance) {
   Prepared out;
   remove_empty(instance);
+  share_equal(instance);
   copies_of_mutations(instance);
   inline_constants(instance);
   affine_gathers(instance);

@@ -1,6 +1,8 @@
 // prepare(): mutations become copies, empty spaces go away, small constants move into expressions; the numbers stay.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "graph/interpreter.h"
 #include "plan/axes.h"
@@ -155,6 +157,42 @@ output v10[]
   }
   EXPECT_EQ(p.graph.nodes.size(), 7u);
   EXPECT_EQ(p.graph.values[static_cast<size_t>(p.graph.outputs[3].value)].node, none);
+}
+
+TEST(Prepare, EqualNodesAreMadeOnce) {
+  // v2 equals v1, so v4 equals v3; v5 reads another box, v6 adds -0.0 where v1 adds 0.0, v7 has another type.
+  const Prepared p = prepared(R"(
+input v0 f16 [8:1]
+v1 f16 [4:1] = map [4] loads(v0[4:1]) value(add(l0, 0.0))
+v2 f16 [4:1] = map [4] loads(v0[4:1]) value(add(l0, 0.0)) at "aten.add" "again.py:7"
+v3 f16 [4:1] = map [4] loads(v1[4:1]) value(exp(l0))
+v4 f16 [4:1] = map [4] loads(v2[4:1]) value(exp(l0))
+v5 f16 [4:1] = map [4] loads(v0[4:1 @ 1]) value(add(l0, 0.0))
+v6 f16 [4:1] = map [4] loads(v0[4:1]) value(add(l0, -0.0))
+v7 f32 [4:1] = map [4] loads(v0[4:1]) value(add(l0, 0.0))
+v8 f32 [4:1] = map [4] loads(v3[4:1], v4[4:1], v5[4:1], v6[4:1], v7[4:1]) value(add(add(add(l0, l1), add(l2, l3)), l4))
+output v8[4:1]
+)");
+  EXPECT_EQ(p.graph.nodes.size(), 6u) << graph::print(p.graph);
+}
+
+TEST(Prepare, EqualOutputsAndMutationsStayApart) {
+  const Prepared p = prepared(R"(
+input v0 f16 [4:1]
+input v1 f16 [4:1]
+v2 f16 [4:1] = map [4] loads(v0[4:1]) value(exp(l0))
+v3 f16 [4:1] = map [4] loads(v0[4:1]) value(exp(l0))
+v4 f16 [4:1] = map [4] loads(v0[4:1]) value(exp(l0))
+v5 f16 [4:1] = map [4] loads(v4[4:1]) value(mul(l0, 2.0))
+output v2[4:1]
+output v3[4:1]
+output v5[4:1]
+mutate v0 = v4[4:1]
+mutate v1 = v4[4:1]
+)");
+  EXPECT_NE(p.graph.outputs[0].value, p.graph.outputs[1].value);
+  EXPECT_EQ(std::count(p.replaces.begin(), p.replaces.end(), 0), 1);
+  EXPECT_EQ(std::count(p.replaces.begin(), p.replaces.end(), 1), 1);
 }
 
 TEST(PlanText, RoundTrip) {

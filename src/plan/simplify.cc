@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "graph/strip.h"
+#include "graph/text.h"
 #include "graph/walk.h"
 #include "plan/axes.h"
 
@@ -294,6 +300,24 @@ void inline_into(const Graph& g, N& n) {
 }
 
 }  // namespace
+
+void share_equal(Graph& g) {
+  std::vector<Id> instead(g.values.size());
+  std::iota(instead.begin(), instead.end(), Id{0});
+  std::map<std::string, const Node*> known;
+  for (Node& node : g.nodes) {
+    for (Ref* ref : graph::reads(node.kind)) ref->value = instead[at(ref->value)];
+    std::string key = graph::print(node.kind);
+    for (Id id : node.results) {
+      const graph::Value& v = g.values[at(id)];
+      key += fmt::format(" {}", graph::type_word(v.type));
+      for (const graph::Size& stride : v.strides) key += ' ' + stride.text();
+    }
+    const auto [equal, first] = known.emplace(std::move(key), &node);
+    if (first) continue;
+    for (size_t r = 0; r < node.results.size(); ++r) instead[at(node.results[r])] = equal->second->results[r];
+  }
+}
 
 void inline_constants(Graph& g) {
   for (Node& node : g.nodes) {

@@ -9,6 +9,10 @@ namespace spyre::plan {
 /// nothing, and copies of boxes and scatters that change nothing. Afterwards no node walks an empty space.
 void remove_empty(graph::Graph& graph);
 
+/// Lets readers of a node that an earlier one equals read the earlier one (a mask that every layer makes again). Nodes
+/// are pure: inputs change only after everything has read them. What nobody reads any more is the caller's to remove.
+void share_equal(graph::Graph& graph);
+
 /// Makes small Maps without loads (full, arange, masks of indices) part of the expressions that read them. The Maps
 /// stay for other readers; what nobody reads any more is the caller's to remove.
 void inline_constants(graph::Graph& graph);
