@@ -21,7 +21,7 @@ help:
 	@echo "make bench         the figures of bench/README.md, as ratios in one run"
 	@echo "make benchmarks    builds the C++ micro-benchmarks"
 	@echo "make sanitize      C++ tests under AddressSanitizer and UBSan, with the slow fuzz"
-	@echo "make includes      every source parsed by itself: it includes what it uses"
+	@echo "make includes      every source outside src/torch parsed by itself: it includes what it uses"
 	@echo "make slow          the slow sweeps (every OpInfo, ...)"
 	@echo "make format        clang-format over src/ and bench/"
 
