@@ -1,6 +1,7 @@
 #include "card/compiled_kernel.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -46,9 +47,46 @@ CompiledKernel::CompiledKernel(const program::Program& program, const program::K
     n.cores = nest.cores();
     std::vector<Id> loops;
     n.body = compile(nest.body, nest, loops);
+    n.order = sharing_order(nest);
     own_lx_ = own_lx_ || n.body.collective;
     nests_.push_back(std::move(n));
   }
+}
+
+namespace {
+
+/// The grid dimension over which the largest tile of the block is shared, or none.
+void largest_shared(const program::Block& block, const std::vector<BufferInfo>& buffers, int64_t& bytes, Id& grid) {
+  for (const auto& s : block) {
+    if (const auto* loop = std::get_if<program::For>(&s.node)) {
+      largest_shared(loop->body, buffers, bytes, grid);
+    } else if (const auto* branch = std::get_if<program::If>(&s.node)) {
+      largest_shared(branch->body, buffers, bytes, grid);
+    } else if (const auto* step = std::get_if<program::Step>(&s.node)) {
+      const auto* load = std::get_if<program::Load>(&step->op);
+      if (!load || load->share == program::none || buffers.at(load->to.buffer).slot_bytes <= bytes) continue;
+      bytes = buffers.at(load->to.buffer).slot_bytes;
+      grid = load->share;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<int> CompiledKernel::sharing_order(const program::Nest& nest) const {
+  int64_t bytes = 0;
+  Id shared = program::none;
+  largest_shared(nest.body, buffers_, bytes, shared);
+  std::vector<int> order(static_cast<size_t>(nest.cores()));
+  std::iota(order.begin(), order.end(), 0);
+  if (shared == program::none) return order;
+  int64_t inner = 1;
+  for (size_t d = static_cast<size_t>(shared) + 1; d < nest.grid.size(); ++d) inner *= nest.grid[d].size;
+  const int64_t size = nest.grid.at(static_cast<size_t>(shared)).size;
+  // Without its coordinate of the shared dimension.
+  const auto rest = [&](int core) { return core / (inner * size) * inner + core % inner; };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rest(a) < rest(b); });
+  return order;
 }
 
 CompiledKernel::Block CompiledKernel::compile(const program::Block& block, const program::Nest& nest,
@@ -327,8 +365,9 @@ void CompiledKernel::run(KernelRun& run, const std::vector<int64_t>& scalars) co
   if (remaps_) fill_core_ranges(run, scalars);
   if (!own_lx_ && parallel) {
     for (size_t n = 0; n < nests_.size(); ++n) {
-      base::ThreadPool::shared().for_each(nests_[n].cores, [&](int id) {
+      base::ThreadPool::shared().for_each(nests_[n].cores, [&](int turn) {
         static thread_local Core core;
+        const int id = nests_[n].order[static_cast<size_t>(turn)];
         prepare(core, run, id, LxImages::mine(lx_bytes));
         set_coordinates(core, static_cast<int>(n), scalars);
         run_block(nests_[n].body, 0, nests_[n].body.nodes.size(), core);

@@ -47,6 +47,7 @@ class CompiledKernel {
     const program::Nest* source = nullptr;
     int cores = 1;
     Block body;
+    std::vector<int> order;  ///< the cores, those that load the same large tile one after another
   };
 
   const program::Kernel& kernel() const { return *kernel_; }
@@ -57,6 +58,9 @@ class CompiledKernel {
   bool needs_own_lx() const { return own_lx_; }
   /// Sets up a core's variables at the start of a nest.
   void set_coordinates(Core& core, int nest, const std::vector<int64_t>& scalars) const;
+  /// All cores of a nest in the order in which threads should take them: a decoded tile that many cores share may be
+  /// gone from the cache of tiles before the last of them wants it.
+  std::vector<int> sharing_order(const program::Nest& nest) const;
   /// Makes a new instance of a buffer.
   void declare(Core& core, Id buffer) const;
   /// Runs one step of one core; errors name the step's loc.
