@@ -21,6 +21,14 @@ void same_in_every_way(const std::string& text) {
   m.run_every_way();
 }
 
+void same_with_weights(const std::string& text) {
+  SCOPED_TRACE(text);
+  Machine m(text);
+  m.set("x", noise(3));
+  m.set("w", noise(5));
+  m.run_every_way();
+}
+
 const std::string store = "\n st y[t, 0..";
 
 TEST(StoreForward, WholeAndClippedTilesOfManyWidths) {
@@ -86,35 +94,26 @@ TEST(StoreForward, ProductsOfHalfFilledSticksAndMergedBatches) {
                              : "core r in 0..24 by 4 on c\n buf a dl16[4,128] x1\n ld a = x[r, 0..128]\n"
                                "buf b dl16[24,128] x1\n ld b = w[0..24, 0..128] share(c)\n buf acc f32[4,24] x1\n"
                                "pt acc = a * b^T\n buf o dl16[4,24] x1\n sfp o = acc\n st y[r, 0..24] = o");
-      SCOPED_TRACE(text);
-      Machine m(text);
-      m.set("x", noise(3));
-      m.set("w", noise(5));
-      m.run_every_way();
+      same_with_weights(text);
     }
 }
 
 TEST(StoreForward, ProductsOverSticksOfAnyNumberOfLanes) {
-  for (int lanes : {8, 40, 48, 56}) {
-    const int k = 12 * lanes;
-    const std::string n = std::to_string(12 * k), w = std::to_string(k), l = std::to_string(lanes);
-    const std::string x = "dl16 [12," + w + "] geo{dl16 n=" + n + " d=9216 (" + w + ",12,1,12)*64 (" + l +
-                          ",12,1,12)*768 (1," + l + ",1,64)*1}";
-    for (const std::string& t : {std::string(), std::string("^T")}) {
-      const std::string cols = t.empty() ? w : "12", depth = t.empty() ? "12" : w;
-      const std::string text =
-          one_kernel({"x: in " + x, "w: in " + x, "y: out dl16 [12," + cols + "]"}, "c:3",
-                     "core r in 0..12 by 4 on c\n buf a dl16[4," + depth + "] x1\n ld a = x[r, 0.." + depth +
-                         "]\n buf b dl16[12," + w + "] x1\n ld b = w[0..12, 0.." + w + "] share(c)\n buf acc f32[4," +
-                         cols + "] x1\n pt acc = a * b" + t + "\n buf o dl16[4," + cols +
-                         "] x1\n sfp o = acc\n st y[r, 0.." + cols + "] = o");
-      SCOPED_TRACE(text);
-      Machine m(text);
-      m.set("x", noise(3));
-      m.set("w", noise(5));
-      m.run_every_way();
-    }
-  }
+  for (int lanes : {8, 40, 48, 56})
+    for (int cores : {1, 3})  // one core reads its tile once, and packs it block by block
+      for (const std::string& t : {std::string(), std::string("^T")}) {
+        const std::string w = std::to_string(12 * lanes), l = std::to_string(lanes), rows = std::to_string(12 / cores);
+        const std::string x = "dl16 [12," + w + "] geo{dl16 n=" + std::to_string(144 * lanes) + " d=9216 (" + w +
+                              ",12,1,12)*64 (" + l + ",12,1,12)*768 (1," + l + ",1,64)*1}";
+        const std::string cols = t.empty() ? w : "12", depth = t.empty() ? "12" : w;
+        const std::string text =
+            one_kernel({"x: in " + x, "w: in " + x, "y: out dl16 [12," + cols + "]"}, "c:" + std::to_string(cores),
+                       "core r in 0..12 by " + rows + " on c\n buf a dl16[" + rows + "," + depth +
+                           "] x1\n ld a = x[r, 0.." + depth + "]\n buf b dl16[12," + w + "] x1\n ld b = w[0..12, 0.." +
+                           w + "]\n buf acc f32[" + rows + "," + cols + "] x1\n pt acc = a * b" + t + "\n buf o dl16[" +
+                           rows + "," + cols + "] x1\n sfp o = acc\n st y[r, 0.." + cols + "] = o");
+        same_with_weights(text);
+      }
 }
 
 }  // namespace
