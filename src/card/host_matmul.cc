@@ -48,26 +48,27 @@ thread_local Scratch scratch;
 
 int64_t panels_of(int64_t n) { return (n + panel_width - 1) / panel_width; }
 
-// Rows first..first+n-1 of a transposed tile to panels: stick column by stick column, as memory has them, 16 rows at a
-// time.
-void pack_transposed(const Tile& tile, int64_t k, int64_t first, int64_t n, float* panels, int64_t panel_stride) {
+// Columns k0..k0+k-1 of rows first..first+n-1 of a transposed tile to panels: stick column by stick column, as memory
+// has them, 16 rows at a time.
+void pack_transposed(const Tile& tile, int64_t k0, int64_t k, int64_t first, int64_t n, float* panels,
+                     int64_t panel_stride) {
   const int64_t per_stick = tile.per_stick(), stride = per_stick + panel_width;
   float* rows = scratch.floats(area_rows, panel_width * stride);
-  Tile part = tile;
-  for (int64_t k0 = 0; k0 < k; k0 += per_stick, part.data += tile.stick_stride, panels += per_stick * panel_width) {
-    const int64_t depth = std::min(per_stick, k - k0);
+  for (int64_t at = k0, depth; at < k0 + k; at += depth, panels += depth * panel_width) {
+    depth = std::min(per_stick - at % per_stick, k0 + k - at);
+    const std::byte* next = tile.data + (at / per_stick + 1) * tile.stick_stride;
     for (int64_t p = 0; p < panels_of(n); ++p) {
       const int64_t count = std::min<int64_t>(panel_width, n - p * panel_width);
-      Tile sticks = part;
-      sticks.data += (first + p * panel_width) * tile.row_stride;
+      const int64_t row = (first + p * panel_width) * tile.row_stride;
+      Tile part = tile;
+      part.data += row;
       float* panel = panels + p * panel_stride;
-      if (k0 + per_stick < k) {  // the next column, at both ends
+      if (at + depth < k0 + k) {  // the next column, at both ends
         for (int64_t r = 0; r < count; ++r)
-          for (int64_t at : {0, 64})
-            __builtin_prefetch(sticks.data + tile.stick_stride + r * tile.row_stride + at, 0, 2);
-        for (int64_t i = per_stick; i < 2 * per_stick; ++i) __builtin_prefetch(panel + i * panel_width, 1, 3);
+          for (int64_t line : {0, 64}) __builtin_prefetch(next + row + r * tile.row_stride + line, 0, 2);
+        for (int64_t i = depth; i < depth + per_stick; ++i) __builtin_prefetch(panel + i * panel_width, 1, 3);
       }
-      unpack(sticks, count, 0, depth, rows, stride);
+      unpack(part, count, at, depth, rows, stride);
       for (int64_t r = count; r < panel_width; ++r) std::fill_n(rows + r * stride, depth, 0.0f);
       matrices().transpose_panel(rows, stride, depth, panel);
     }
@@ -111,13 +112,8 @@ void pack_rows(const Tile& tile, int64_t k, int64_t first, int64_t n, T* panels,
 // A box of k rows (of B) starting at k0, into panels that are panel_stride elements apart.
 void pack_box(const Tile& tile, bool transposed, int64_t k0, int64_t k, int64_t first, int64_t n, float* panels,
               int64_t panel_stride) {
+  if (transposed) return pack_transposed(tile, k0, k, first, n, panels, panel_stride);
   Tile part = tile;
-  if (transposed) {
-    const int64_t per_stick = tile.per_stick();
-    if (k0 % per_stick != 0) fail(Fault::program, "pack_b: a block of k starts inside a stick ({})", k0);
-    part.data += k0 / per_stick * tile.stick_stride;
-    return pack_transposed(part, k, first, n, panels, panel_stride);
-  }
   part.data += k0 * tile.row_stride;
   if (tile.format == Format::dl16 && first % panel_width == 0 && tile.per_stick() % panel_width == 0)
     return pack_dl16(part, k, first, n, panels, panel_stride);
@@ -245,7 +241,8 @@ void matmul(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const 
     if (!accumulate) zero_rows(m, n, c, ldc);
     return;
   }
-  if (m == 1 && !transposed && b.format == Format::dl16 && b.lanes == 0) return gemv(n, k, a, b, c, accumulate);
+  if (m == 1 && !transposed && b.format == Format::dl16 && b.per_stick() == base::elements_per_stick(b.format))
+    return gemv(n, k, a, b, c, accumulate);
   // Columns per round: panels of one block of k that stay in the second-level cache.
   constexpr int64_t columns = 256;
   for (int64_t k0 = 0; k0 < k; k0 += block_k) {

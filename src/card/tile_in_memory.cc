@@ -2,7 +2,6 @@
 
 #include <new>
 
-#include "card/host_matmul.h"
 #include "card/symbol_map.h"
 
 namespace spyre::card {
@@ -39,14 +38,12 @@ bool lies_evenly(const SymbolMap& map, const MemBox& box, const View& shape, int
 }  // namespace
 
 bool tile_in_memory(const LazyTile& lazy, host::Tile& tile) {
-  // Products take blocks of k from transposed tiles, in whole sticks.
-  if (lazy.map->stick_lanes() > 0 && host::block_k % lazy.map->stick_lanes() != 0) return false;
   int64_t start = 0;
   if (!lies_evenly(*lazy.map, lazy.box, lazy.to, start, tile.row_stride)) return false;
   tile.format = lazy.to.format;
   tile.data = lazy.memory + start;
   tile.stick_stride = lazy.map->stick_step() * lazy.map->element_bytes();
-  tile.lanes = lazy.map->stick_lanes() == base::elements_per_stick(tile.format) ? 0 : lazy.map->stick_lanes();
+  tile.lanes = lazy.map->stick_lanes();
   return true;
 }
 
