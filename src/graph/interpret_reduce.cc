@@ -12,7 +12,8 @@ namespace spyre::graph {
 namespace {
 
 /// Error of a sum of n f32 terms in whatever order, in units of f32's rounding times the sum of their magnitudes.
-double sum_units(double n) { return 1 + std::sqrt(n) / 4; }
+/// Roundings go either way, but those of equal terms in a row (at most `run` of them) go the same way.
+double sum_units(double n, double run = 1) { return 1 + std::sqrt(n * run) / 4; }
 
 /// What is known of a line so far. Names follow sums; the other monoids say what they keep in them.
 struct State {
@@ -23,6 +24,9 @@ struct State {
   double count = 0;
   int64_t index = -1;
   int64_t integer = 0;  ///< exact sum or product of i32
+  double last = 0;      ///< sum: the latest term, ...
+  double run = 0;       ///< ... how often it came in a row, ...
+  double longest = 1;   ///< ... and the most of that
 };
 
 class Fold {
@@ -62,6 +66,9 @@ class Fold {
         s.v += x;
         s.e += e;
         s.size += std::abs(x);
+        s.run = s.run > 0 && x == s.last ? s.run + 1 : 1;
+        s.last = x;
+        s.longest = std::max(s.longest, s.run);
         break;
       case Monoid::prod:
         product(s, x, e);
@@ -109,7 +116,7 @@ class Fold {
   void result(const State& s, int r, double& v, double& e) const {
     v = s.v;
     e = s.e;
-    const double units = f32_unit * sum_units(s.count);
+    const double units = f32_unit * sum_units(s.count, s.longest);
     switch (monoid_) {
       case Monoid::sum:
         if (type_ == Reg::f32)

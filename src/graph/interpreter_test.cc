@@ -243,6 +243,19 @@ TEST(InterpretReduce, NothingGivesTheNeutralElement) {
   expect(t[1], {-infinity, -infinity});
 }
 
+TEST(InterpretReduce, ErrorsCoverSumsOfEqualTerms) {
+  for (const int n : {33, 100, 1000})
+    for (const float x : {-1.23642695f, 0.1f, 3.3333333f}) {
+      float sum = 0;
+      for (int i = 0; i < n; ++i) sum += x;
+      const auto t = run(fmt::format("input v0 f32 [1:1]\nv1 f32 [1:1] = reduce sum [1, {}] over(1) "
+                                     "loads(v0[1:1, {}:0]) value(l0)\noutput v1[1:1]",
+                                     n, n),
+                         {{x}});
+      EXPECT_LT(std::abs(sum - t[0].value[0]), tolerance(t[0], 0, base::Format::f32)) << n << " times " << x;
+    }
+}
+
 TEST(InterpretReduce, SumsOfInt64TrapAtTheEndOnly) {
   const std::string text =
       "input v0 i64 [3:1]\nv1 i64 [] = reduce sum! [3] over(0) loads(v0[3:1]) value(l0) at \"aten.op\" "
