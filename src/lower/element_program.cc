@@ -246,13 +246,30 @@ BufRef ElementProgram::materialize(size_t node, VecExpr expr, const Tile& tile, 
 
 // ------------------------------------------------------------------------------------------------------------ nodes
 
+namespace {
+
+bool reads(const Expr& e, graph::Id load) {
+  return (e.leaf == Expr::Leaf::load && e.id == load) ||
+         std::any_of(e.args.begin(), e.args.end(), [&](const Expr& a) { return reads(a, load); });
+}
+
+/// False for what only indices of the node's gathers read: they load it in their own shape.
+bool value_reads(const graph::Node& node, graph::Id load) {
+  if (const auto* map = std::get_if<Map>(&node.kind))
+    return std::any_of(map->value.begin(), map->value.end(), [&](const Expr& e) { return reads(e, load); });
+  if (const auto* reduce = std::get_if<Reduce>(&node.kind)) return reads(reduce->value, load);
+  return true;
+}
+
+}  // namespace
+
 void ElementProgram::preload(size_t first, size_t last, const Tile& tile, const std::vector<bool>& moving) {
   for (size_t n = first; n < last; ++n) {
     const plan::NodeAxes& node = axes_.nodes[n];
     const auto loads = graph::loads_of(node_of(n).kind);
     for (size_t r = 0; r < loads.size(); ++r) {
       const plan::AxisRef& ref = node.reads[r];
-      if (ref.internal || !loads[r].gathers.empty()) continue;
+      if (ref.internal || !loads[r].gathers.empty() || !value_reads(node_of(n), static_cast<graph::Id>(r))) continue;
       bool still = true;
       for (size_t a = 0; a < moving.size(); ++a)
         still = still && ref.strides[a] >= 0 && (!moving[a] || ref.strides[a] == 0);

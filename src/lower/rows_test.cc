@@ -93,6 +93,32 @@ output v3[40:10, 10:1]
 )");
 }
 
+TEST(Rows, TwoIndicesAlongDifferentAxes) {
+  run_text(R"(
+input v0 "below7" i64 [40:1]
+input v1 "below9" i64 [12:1]
+input v2 "table" f16 [7:90, 9:10, 10:1]
+v3 f16 [40:120, 12:10, 10:1] = map [40, 12, 10] loads(v0[40:1, 12:0, 10:0], v1[40:0, 12:1, 10:0], v2[40:0, 12:0, 10:1] gather(l0, 7, 90, trap) gather(l1, 9, 10, trap)) value(l2)
+output v3[40:120, 12:10, 10:1]
+)");
+}
+
+TEST(Rows, AnIndexOfTwoAxesComesWithSeveralRowsOfOne) {
+  const Graph graph = graph::parse(R"(
+input v0 "ix" i64 [8:256, 256:1]
+input v1 "table" f16 [50:384, 384:1]
+v2 f16 [8:49152, 128:384, 384:1] = map [8, 128, 384] loads(v0[8:256, 128:1, 384:0], v1[8:0, 128:0, 384:1] gather(l0, 50, 384, trap)) value(l1)
+output v2[8:49152, 128:384, 384:1]
+)");
+  std::vector<plan::KernelPlan> empty(1);
+  empty[0].nodes = {0};
+  const plan::Plan plan = plain_plan(as_prepared(graph), empty);
+  const auto candidates = plan::rows_candidates({graph, plan, for_test::test_device().description()}, empty[0].nodes);
+  ASSERT_FALSE(candidates.empty());
+  EXPECT_GT(candidates[0].tile[1], 1);
+  for (const auto& k : candidates) EXPECT_TRUE(k.tile[0] == 1 || k.tile[1] == 1);
+}
+
 TEST(Rows, AnIndexOutsideTraps) {
   const Graph graph = graph::parse(R"(
 input v0 "ix" i64 [4:1]

@@ -49,13 +49,12 @@ std::vector<KernelPlan> reduce_candidates(const Context& context, std::span<cons
   const size_t rank = axes.sizes.size();
   if (std::find(axes.sizes.begin(), axes.sizes.end(), 0) != axes.sizes.end()) return out;
   const int64_t lx = context.description.lx_usable_bytes;
-  const bool by_rows = index_varies_widely(context.graph, axes);
   std::vector<int> outward;
   std::vector<bool> point(rank, false), whole(rank, false);
   for (size_t a = 0; a < rank; ++a) {
     const int axis = static_cast<int>(a);
     if (axis != shape->lane && !n.reduced[a]) outward.push_back(axis);
-    point[a] = axis != shape->lane && (by_rows || (n.reduced[a] && axis != shape->reduced));
+    point[a] = axis != shape->lane && n.reduced[a] && axis != shape->reduced;
   }
   std::vector<int> inward(outward.rbegin(), outward.rend());
   if (!n.reduced[shape->lane]) outward.push_back(shape->lane), inward.insert(inward.begin(), shape->lane);

@@ -98,6 +98,15 @@ std::vector<int64_t> grow(const Graph& g, const std::vector<Home>& homes, const 
                           const std::vector<int64_t>& part, int64_t elements, int64_t lx) {
   const size_t rank = axes.sizes.size();
   std::vector<int64_t> tile(rank, 1);
+  const auto indices = index_axes(g, axes);
+  const auto varies_with_another = [&](int axis) {
+    return std::any_of(indices.begin(), indices.end(), [&](const std::vector<bool>& varies) {
+      if (!varies[axis]) return false;
+      for (size_t a = 0; a < rank; ++a)
+        if (varies[a] && static_cast<int>(a) != axis && tile[a] > 1) return true;
+      return false;
+    });
+  };
   int64_t have = 1, dims = 0;
   for (size_t a = 0; a < rank; ++a)
     if (whole[a]) tile[a] = axes.sizes[a], have *= tile[a], ++dims;
@@ -106,6 +115,7 @@ std::vector<int64_t> grow(const Graph& g, const std::vector<Home>& homes, const 
   for (size_t a = rank; a-- > 0;)
     if (!whole[a] && static_cast<int>(a) != lane && !point[a]) order.push_back(static_cast<int>(a));
   for (int a : order) {
+    if (a != lane && varies_with_another(a)) continue;
     int64_t size = std::min(part[a], std::max<int64_t>(1, elements / have));
     if (a == lane && size < part[a] && size > 64) size = size / 64 * 64;
     for (;; size = (size + 1) / 2) {
@@ -119,7 +129,8 @@ std::vector<int64_t> grow(const Graph& g, const std::vector<Home>& homes, const 
   return tile;
 }
 
-bool index_varies_widely(const Graph& g, const Axes& axes) {
+std::vector<std::vector<bool>> index_axes(const Graph& g, const Axes& axes) {
+  std::vector<std::vector<bool>> out;
   for (const NodeAxes& n : axes.nodes) {
     const auto loads = graph::loads_of(g.nodes[n.node].kind);
     for (const Load& l : loads) {
@@ -134,10 +145,10 @@ bool index_varies_widely(const Graph& g, const Axes& axes) {
         for (const Expr& a : e.args) look(a);
       };
       for (const Load::Gather& gather : l.gathers) look(gather.index);
-      if (std::count(varies.begin(), varies.end(), true) > 1) return true;
+      if (std::count(varies.begin(), varies.end(), true) > 1) out.push_back(std::move(varies));
     }
   }
-  return false;
+  return out;
 }
 
 void add_candidate(std::vector<KernelPlan>& out, KernelPlan k) {
@@ -269,9 +280,7 @@ std::vector<KernelPlan> rows_candidates(const Context& context, std::span<const 
   const Axes& axes = shape->axes;
   const size_t rank = axes.sizes.size();
   const int64_t lx = context.description.lx_usable_bytes;
-  const bool by_rows = index_varies_widely(context.graph, axes);
-  std::vector<bool> point(rank, false);
-  for (size_t a = 0; by_rows && a < rank; ++a) point[a] = static_cast<int>(a) != shape->lane;
+  const std::vector<bool> point(rank, false);
   std::vector<int> outward, inward;  // the lanes are cut last
   for (size_t a = 0; a < rank; ++a)
     if (static_cast<int>(a) != shape->lane) outward.push_back(static_cast<int>(a));
