@@ -15,8 +15,8 @@ constexpr int format_count = 9;
 
 /// Bytes of one element: 2 2 4 4 4 2 1 1 1.
 constexpr int format_bytes(Format f) {
-  constexpr int bytes[format_count] = {2, 2, 4, 4, 4, 2, 1, 1, 1};
-  return bytes[static_cast<int>(f)];
+  constexpr uint64_t digits = 0x111244422;  // in order of Format, the first one last
+  return static_cast<int>(digits >> (4 * static_cast<int>(f)) & 15);
 }
 constexpr int stick_bytes = 128;
 /// Elements of one stick (128 bytes).

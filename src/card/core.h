@@ -36,7 +36,7 @@ class Scratch {
   /// The calling thread's.
   static Scratch& mine();
 
-  enum Slot { registers, left, right, rows, outputs, sort_a, sort_b, offsets, misc, slots };
+  enum Slot { registers, values, left, right, rows, outputs, sort_a, sort_b, offsets, misc, slots };
 
  private:
   struct Block {

@@ -49,7 +49,7 @@ struct LazyTile {
   View to;
   uint32_t fill = 0;  ///< bits of the fill element
   bool decoded = false;
-  DecodedRows rows;  ///< valid when decoded: the values, for all steps that read the tile
+  DecodedRows rows;  ///< valid when decoded: the values of `box`, for all steps that read the tile
 };
 
 }  // namespace spyre::card

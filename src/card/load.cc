@@ -106,15 +106,18 @@ class LoadExec final : public StepExec {
     if (run.lazy_loads) {
       if (to_.whole() && !access_.indexed() && !stored_) {
         LazyTile& lazy = core.lazy[to_.buffer()];
+        MemBox box;
+        access_.boxes(core, to_.shape(core), [&](const MemBox& b, int64_t, bool) { box = b; });
+        // The tile that the buffer held last may be this one: nothing in the kernel changes it.
+        lazy.decoded = lazy.decoded && lazy.map == &access_.map() && lazy.box == box;
         lazy.pending = true;
-        lazy.decoded = false;
         lazy.reused = reused_;
         lazy.map = &access_.map();
         lazy.memory = run.symbol_base[access_.formal()];
         lazy.formal = access_.formal();
         lazy.to = to_.shape(core);
         lazy.fill = fill_;
-        access_.boxes(core, lazy.to, [&](const MemBox& box, int64_t, bool) { lazy.box = box; });
+        lazy.box = box;
         return;
       }
       if (to_.whole() && !access_.indexed()) core.lazy[to_.buffer()].pending = false;

@@ -23,6 +23,8 @@ struct States {
   std::vector<int64_t> wide;  ///< exact sums of `sum!`
 };
 
+using Views = base::SmallVector<View, 3>;
+
 class ReduceExec final : public StepExec {
  public:
   ReduceExec(const program::Reduce& op, const StepContext& context)
@@ -55,7 +57,7 @@ class ReduceExec final : public StepExec {
   }
 
   void run(Core& core) const override {
-    std::vector<View> state;
+    Views state;
     for (const Operand& o : state_) state.push_back(o.view(core));
     // The box of the value, fitted to the state's other dimensions.
     VectorProgram::Run value(value_, core, {});
@@ -142,7 +144,7 @@ class ReduceExec final : public StepExec {
     return box;
   }
 
-  void start_states(Core& core, States& s, int64_t rows, int64_t cols, const std::vector<View>& state,
+  void start_states(Core& core, States& s, int64_t rows, int64_t cols, const Views& state,
                     const std::array<int64_t, max_rank>& sizes) const {
     const int64_t places = rows * cols;
     if (!init_) {

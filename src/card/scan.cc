@@ -44,7 +44,7 @@ class ScanExec final : public StepExec {
     const View to = to_.view(core);
     View carry;
     if (carry_.present()) carry = carry_.view(core);
-    VectorProgram::Run value(value_, core, {to});
+    VectorProgram::Run value(value_, core, {&to, 1});
     for (int d = 0; d < value_.rank(); ++d)
       if (!to.single[d])
         value.set_size(d, value_.sized_by_operands(d) ? std::min(value.sizes()[d], to.size[d]) : to.size[d]);

@@ -57,6 +57,26 @@ TEST(StoreForward, InPlace) {
   same_in_every_way(text);
 }
 
+TEST(StoreForward, ATileThatStaysForSomeTripsAndThenMoves) {
+  same_in_every_way(
+      one_kernel({"x: in dl16 [24,128]", "w: in dl16 [24,128]", "y: out dl16 [4,24,128]"}, "c:2",
+                 "core r in 0..24 by 12 on c\n for t in r by 4 {\n for u in 0..4 by 1 {\n"
+                 "buf k dl16[4,128] x2\n ld k = w[t, 0..128]\n buf v dl16[4,128] x2\n"
+                 "ld v = x[t, 0..128]\n buf e f32[4,128] x2\n sfp e = v * k + f32(u.trip)\n buf o dl16[4,128] x2\n"
+                 "sfp o = e + k\n st y[u, t, 0..128] = o\n }\n }"));
+}
+
+TEST(StoreForward, ResultsOf32BitsOverWhatTheyAreMadeFrom) {
+  for (const int cols : {100, 128, 1100}) {
+    const std::string n = std::to_string(cols);
+    same_in_every_way(tiles(36, cols,
+                            "sfp e = v * 2\n sfp e = exp(e - v) + e\n sfp e[1 ..+ 2, _] = e[1 ..+ 2, _] * e[1 ..+ 2, "
+                            "_]\n sfp e[_, 3 ..+ 50] = e[_, 3 ..+ 50] - 1\n buf i i32[4," +
+                                n + "] x2\n sfp i = i32(e * 0.01)\n sfp i = i + i * 3\n sfp o = f32(i) + e" + store +
+                                n + "] = o"));
+  }
+}
+
 /// Two items of 12 rows whose rows lie between each other's: even steps within an item only.
 const std::string merged =
     "dl16 [24,128] geo{dl16 n=3072 d=3072 (128,12,1,12)*256 (64,2,1,2)*128 (1536,2,1,2)*64 (1,64,1,64)*1}";

@@ -33,10 +33,9 @@ class VectorExec final : public StepExec {
   void forward_to(const StepExec* store) override { store_ = store; }
 
   void run(Core& core) const override {
-    std::vector<View> to;
-    to.reserve(to_.size());
+    base::SmallVector<View, 3> to;
     for (const Operand& o : to_) to.push_back(o.view(core));
-    VectorProgram::Run run(program_, core, to);
+    VectorProgram::Run run(program_, core, {to.data(), to.size()});
     for (int d = 0; d < program_.rank(); ++d) {
       for (const View& v : to) {
         if (!v.single[d]) {
@@ -53,7 +52,8 @@ class VectorExec final : public StepExec {
     if (run.empty()) return;
     host::MutableTile memory;
     if (store_ && forwards(run, core, to[0], memory)) {
-      strips(run, [&](int64_t r, int64_t nr, int64_t c, int64_t nc) {
+      const auto anywhere = [](int64_t, int64_t, int64_t, int64_t) { return nullptr; };
+      strips(run, anywhere, [&](int64_t r, int64_t nr, int64_t c, int64_t nc) {
         const void* lanes = run.lanes(0, Scratch::mine().get<float>(Scratch::outputs, nr * nc), nr, nc);
         host::MutableTile rows = memory;
         rows.data += r * memory.row_stride;
@@ -62,7 +62,15 @@ class VectorExec final : public StepExec {
       core.forwarded = true;
       return;
     }
-    strips(run, [&](int64_t r, int64_t nr, int64_t c, int64_t nc) {
+    // Registers are of 32 bits: a result of such elements is computed where it goes.
+    const Format lanes = run.value(0).type == Reg::f32 ? Format::f32 : Format::i32;
+    const bool in_place = to.size() == 1 && run.value(0).type != Reg::pred && to[0].format == lanes;
+    const auto place = [&](int64_t r, int64_t nr, int64_t c, int64_t nc) {
+      const bool together = nr == 1 || follow_each_other(run, to[0], nc);
+      return in_place && together ? box_row(run, to[0], r) + c * base::format_bytes(lanes) : nullptr;
+    };
+    strips(run, place, [&](int64_t r, int64_t nr, int64_t c, int64_t nc) {
+      if (in_place && run.value(0).data == place(r, nr, c, nc)) return;
       for (size_t k = 0; k < to.size(); ++k) store(run, static_cast<int>(k), to[k], r, nr, c, nc);
     });
     if (core.run->checker)
@@ -78,13 +86,14 @@ class VectorExec final : public StepExec {
     return context.buffers.at(op.to[0].buffer).rank;
   }
 
-  template <typename Fn>
-  static void strips(VectorProgram::Run& run, Fn done) {
+  /// Strip by strip: place(r, nr, c, nc) says where its lanes may be computed, done() gets the same.
+  template <typename Place, typename Fn>
+  static void strips(VectorProgram::Run& run, Place place, Fn done) {
     for (int64_t r = 0; r < run.rows(); r += run.strip_rows()) {
       const int64_t nr = std::min(run.strip_rows(), run.rows() - r);
       for (int64_t c = 0; c < run.cols(); c += run.strip_cols()) {
         const int64_t nc = std::min(run.strip_cols(), run.cols() - c);
-        run.strip(r, nr, c, nc);
+        run.strip(r, nr, c, nc, place(r, nr, c, nc));
         done(r, nr, c, nc);
       }
     }
@@ -113,15 +122,20 @@ class VectorExec final : public StepExec {
       else
         store_i32(static_cast<const int32_t*>(lanes) + first, at, to.format, 1, n);
     };
-    // The result may be smaller than its buffer: rows are counted in the box.
+    if (follow_each_other(run, to, nc)) return put(0, box_row(run, to, r), nr * nc);
+    for (int64_t i = 0; i < nr; ++i) put(i * nc, box_row(run, to, r + i) + c * bytes, nc);
+  }
+
+  /// True when rows of nc columns of the result follow each other without gaps. The result may be smaller than its
+  /// buffer: rows are counted in the box.
+  static bool follow_each_other(const VectorProgram::Run& run, const View& to, int64_t nc) {
     int64_t packed = nc;
     bool dense = nc == run.cols();
     for (int d = to.rank - 2; d >= 0 && dense; --d) {
       if (run.sizes()[d] != 1) dense = to.stride[d] == packed;
       packed *= run.sizes()[d];
     }
-    if (dense) return put(0, box_row(run, to, r), nr * nc);
-    for (int64_t i = 0; i < nr; ++i) put(i * nc, box_row(run, to, r + i) + c * bytes, nc);
+    return dense;
   }
 
   static std::byte* box_row(const VectorProgram::Run& run, const View& to, int64_t row) {

@@ -5,8 +5,10 @@
 // row, or for every lane.
 #pragma once
 
+#include <span>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "card/core.h"
 #include "card/host_kernels.h"
 
@@ -32,7 +34,7 @@ class VectorProgram {
     /// Resolves operands; the box gets the smallest size of those that are not 1 by their text (1 where there are
     /// none). `results`: what will be written while strips run. The verifier sees to it that operands in the same
     /// buffers are at the same lanes.
-    Run(const VectorProgram& program, Core& core, const std::vector<View>& results);
+    Run(const VectorProgram& program, Core& core, std::span<const View> results);
     const std::array<int64_t, max_rank>& sizes() const { return sizes_; }
     /// Shrinks or sets a dimension of the box; before start().
     void set_size(int d, int64_t size) { sizes_[d] = size; }
@@ -44,7 +46,10 @@ class VectorProgram {
     int64_t strip_rows() const { return strip_rows_; }  ///< most rows of a strip
     int64_t strip_cols() const { return strip_cols_; }
     /// Computes rows r..r+nr-1, columns c..c+nc-1; nr > 1 only with all columns.
-    void strip(int64_t r, int64_t nr, int64_t c, int64_t nc);
+    void strip(int64_t r, int64_t nr, int64_t c, int64_t nc) { strip(r, nr, c, nc, nullptr); }
+    /// The same; `to`: where the lanes of the only root may be computed at once, as f32 or i32. value() tells where
+    /// they are. May be what an operand reads, at the same lanes.
+    void strip(int64_t r, int64_t nr, int64_t c, int64_t nc, void* to);
     Value value(int root) const;
     /// True when some operand is read strip by strip where it lies in device memory.
     bool reads_memory() const;
@@ -73,12 +78,13 @@ class VectorProgram {
     const VectorProgram& program_;
     Core& core_;
     std::array<int64_t, max_rank> sizes_{};
-    std::vector<Source> sources_;
+    base::SmallVector<Source, 6> sources_;
     bool direct_ = true;
     int64_t rows_ = 1, cols_ = 1, strip_rows_ = 1, strip_cols_ = 1;
     std::byte* registers_ = nullptr;
-    std::vector<const void*> data_;  // per node
-    std::vector<void*> spread_;      // per node: its row values spread over lanes in this strip, or null
+    const void** data_ = nullptr;  // per node
+    void* result_ = nullptr;       // where the root's lanes go in this strip
+    void** spread_ = nullptr;      // per node: its row values spread over lanes in this strip, or null
   };
 
   int rank() const { return rank_; }

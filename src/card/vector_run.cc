@@ -36,10 +36,9 @@ void spread(const void* values, void* to, int64_t rows, int64_t cols) {
 }
 }  // namespace
 
-VectorProgram::Run::Run(const VectorProgram& program, Core& core, const std::vector<View>& results)
+VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<const View> results)
     : program_(program), core_(core) {
   for (int d = 0; d < program.rank_; ++d) sizes_[d] = program.sized_[d] ? INT64_MAX : 1;
-  sources_.reserve(program.operands_.size());
   for (const Operand& o : program.operands_) {
     Source s;
     s.view = o.shape(core);
@@ -91,8 +90,10 @@ void VectorProgram::Run::start() {
     }
   }
   registers_ = Scratch::mine().get<std::byte>(Scratch::registers, (program_.registers_ + 1) * register_bytes);
-  data_.assign(program_.nodes_.size(), nullptr);
-  spread_.assign(program_.nodes_.size(), nullptr);
+  const auto nodes = static_cast<int64_t>(program_.nodes_.size());
+  data_ = Scratch::mine().get<const void*>(Scratch::values, 2 * nodes);
+  spread_ = const_cast<void**>(data_ + nodes);
+  std::fill_n(data_, 2 * nodes, nullptr);
   for (size_t i = 0; i < program_.nodes_.size(); ++i)
     if (program_.nodes_[i].cls == Class::once) execute(static_cast<int>(i), 1, 0, 1, 0, 1);
 }
@@ -112,7 +113,8 @@ const std::byte* VectorProgram::Run::at(const Source& s, int64_t row) const {
   return s.view.data + offset * base::format_bytes(s.view.format);
 }
 
-void VectorProgram::Run::strip(int64_t r, int64_t nr, int64_t c, int64_t nc) {
+void VectorProgram::Run::strip(int64_t r, int64_t nr, int64_t c, int64_t nc, void* to) {
+  result_ = to;
   const auto& nodes = program_.nodes_;
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (nodes[i].cls == Class::once) continue;
@@ -203,7 +205,7 @@ void VectorProgram::Run::execute(int node, int64_t lanes, int64_t r, int64_t nr,
   const auto n = static_cast<size_t>(lanes);
   if (x.kind == Kind::load) return load(node, r, nr, c, nc);
   if (x.kind == Kind::iota) return iota(node, r, nr, c, nc);
-  void* to = reg(x.reg);
+  void* to = result_ && node == program_.roots_[0] && x.cls == Class::lane ? result_ : reg(x.reg);
   auto* f = static_cast<float*>(to);
   auto* i = static_cast<int32_t*>(to);
   host::Splat splat = host::splat_none;
