@@ -217,6 +217,48 @@ def test_arguments_that_share_memory(native):
             t[:1].expand(4, 6).add_(1)
 
 
+def test_zeros_of_both_signs_are_different_numbers(native):
+    for zero in (0.0, -0.0, 0, -0.0, 0.0):
+        check(lambda x: (x / zero, 1 / (x * zero), 1 / x.masked_fill(x > 1, zero), 1 / torch.add(x * 0, x, alpha=zero)), X)
+
+
+def test_sign_of_nan_and_zeros(native):
+    odd = torch.tensor([float("nan"), -0.0, 0.0, -2, float("inf"), float("-inf")])
+    check(lambda x: (x.sign(), x.sgn(), 1 / x.sign()), odd)
+
+
+@pytest.mark.parametrize("value", [1.5, float("nan"), float("inf"), float("-inf")])
+def test_variance_of_one_element(native, value):
+    one = torch.tensor([[value]])
+    check(lambda x: (x.var(correction=0), x.std(1, correction=0), x[0, 0].var(correction=0), x.mean()), one)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
+def test_integers_over_zero_raise(native, dtype):
+    x, zeros = torch.tensor([5, 7], dtype=dtype, device="spyre"), torch.tensor([2, 0], dtype=dtype, device="spyre")
+    for divisor in (zeros, 0):
+        for op in (
+            lambda d: x // d,
+            lambda d: x % d,
+            lambda d: torch.fmod(x, d),
+            lambda d: torch.div(x, d, rounding_mode="trunc"),
+        ):
+            with pytest.raises(RuntimeError, match="division by zero"):
+                op(divisor).cpu()
+    check(lambda x: (x // 2, x % 2, torch.fmod(x, 3), x // -1, torch.div(x, 3, rounding_mode="trunc")), INTS.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
+def test_numbers_beside_narrow_integers_are_converted_first(native, dtype):
+    x = torch.tensor([1, 100, -1], dtype=torch.int16).to(dtype)
+    for n in (-1, 300, 65535, 70000, -7):
+        check(lambda x: (x == n, x < n, x > n, x + n, x * n, n - x, x // n if n % 256 else x, x % n if n % 256 else x), x)
+    check(lambda x: (x.clamp(-1, 2), x.clamp(min=-3)), x)
+    for too_large in (lambda x: x.clamp(max=70000), lambda x: x.masked_fill(x > 1, 70000)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            too_large(x.to("spyre"))
+
+
 def test_errors_are_torchs():
     x = X.to("spyre")
     with pytest.raises(RuntimeError, match="must match"):

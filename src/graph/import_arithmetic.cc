@@ -84,10 +84,13 @@ Expr float_floor_div(const Expr& a, const Expr& b) {
   return where(x2(VecOp::eq, b, Expr::f32(0)), x2(VecOp::div, a, b), std::move(down));
 }
 
+/// Quotient of integers; a divisor of zero raises, as on the CPU.
+Expr divide(VecOp op, const Operands& o) { return x2(op, o.x, o.y, true); }
+
 std::vector<Arg> rounded_div(Call& call, bool down) {
   Operands o(call, 0, 1);
   if (o.type == HostType::b8) call.refuse("division of bools");
-  if (!is_float(o.type)) return o.result(o.op(down ? VecOp::floor_div : VecOp::div, o.x, o.y));
+  if (!is_float(o.type)) return o.result(divide(down ? VecOp::floor_div : VecOp::div, o));
   return o.result(down ? float_floor_div(o.x, o.y) : x1(VecOp::trunc, x2(VecOp::div, o.x, o.y)));
 }
 
@@ -100,20 +103,25 @@ std::vector<Arg> div_mode(Call& call) {
   return rounded_div(call, mode == "floor");
 }
 
+/// What is left by a quotient that is rounded down (floor_div) or towards zero (div). The remainder operation itself
+/// can't trap.
+Expr rest_of(const Operands& o, VecOp quotient) {
+  return x2(VecOp::sub, o.x, x2(VecOp::mul, o.y, divide(quotient, o)));
+}
+
 std::vector<Arg> remainder(Call& call) {
   Operands o(call, 0, 1);
   if (o.type == HostType::b8) call.refuse("division of bools");
-  if (!is_float(o.type)) return o.result(x2(VecOp::remainder, o.x, o.y));
+  if (!is_float(o.type)) return o.result(rest_of(o, VecOp::floor_div));
   Expr rest = x2(VecOp::fmod, o.x, o.y);
   return o.result(where(shifts(rest, o.y), x2(VecOp::add, rest, o.y), rest));
 }
 
-// From the truncating division: i32's own remainder has the sign of the divisor.
 std::vector<Arg> fmod(Call& call) {
   Operands o(call, 0, 1);
   if (o.type == HostType::b8) call.refuse("division of bools");
   if (is_float(o.type)) return o.result(x2(VecOp::fmod, o.x, o.y));
-  return o.result(x2(VecOp::sub, o.x, x2(VecOp::mul, o.y, x2(VecOp::div, o.x, o.y))));
+  return o.result(rest_of(o, VecOp::div));
 }
 
 template <VecOp op>

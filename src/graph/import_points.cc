@@ -128,7 +128,8 @@ Expr Points::read(const Ref& ref) {
 
 Expr Points::operand(size_t i, HostType type) {
   const Reg reg = register_of(type);
-  if (!call_.is_tensor(i)) return number_expr(call_, i, reg);
+  // A number becomes an element of the type first, as in torch: 300 is 44 beside uint8.
+  if (!call_.is_tensor(i)) return stored(number_expr(call_, i, reg), type);
   return stored(read(call_.tensor(i), reg), type);
 }
 

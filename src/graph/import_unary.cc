@@ -60,11 +60,11 @@ std::vector<Arg> sign(Call& call) {
   check_arithmetic(call, type);
   Points p(call, x.sizes);
   Expr e = p.read(x);
-  if (e.type == Reg::f32) {
-    e = x1(VecOp::sign, std::move(e));
-  } else if (e.type == Reg::i32) {
-    Expr negative = x2(VecOp::lt, e, Expr::i32(0)), positive = x2(VecOp::gt, e, Expr::i32(0));
-    e = where(std::move(positive), Expr::i32(1), where(std::move(negative), Expr::i32(-1), Expr::i32(0)));
+  // Not the device's sign operation: of NaN and of both zeros torch gives 0.
+  if (e.type == Reg::f32 || e.type == Reg::i32) {
+    const auto number = [&](int value) { return e.type == Reg::f32 ? Expr::f32(value) : Expr::i32(value); };
+    Expr negative = x2(VecOp::lt, e, number(0)), positive = x2(VecOp::gt, e, number(0));
+    e = where(std::move(positive), number(1), where(std::move(negative), number(-1), number(0)));
   }
   return {p.elementwise(std::move(e), type)};
 }

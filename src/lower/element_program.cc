@@ -400,7 +400,9 @@ void ElementProgram::emit_reduce(size_t n, const Tile& tile, int32_t slots) {
       VecExpr value = v.expr;
       const bool arg = reduce.monoid == Monoid::argmax || reduce.monoid == Monoid::argmin;
       if (arg && s == 1) value = integer(0);
-      if (reduce.monoid == Monoid::welford && s > 0) value = number(s == 1 ? 0 : 1);
+      // m2: x - x, which is NaN where x isn't finite
+      if (reduce.monoid == Monoid::welford && s == 1) value = apply(VecOp::sub, {v.expr, v.expr});
+      if (reduce.monoid == Monoid::welford && s == 2) value = number(1);
       if (reduce.monoid == Monoid::logsumexp && s == 1) value = number(1);
       builder_.vector({states.back()}, {std::move(value)});
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -148,6 +149,13 @@ Id LoadedProgram::symbol(std::string_view name) const {
   if (place == impl_->names.end()) fail(Fault::user, "the program has no symbol '{}'", name);
   return place->second;
 }
+
+namespace {
+
+/// 0.0 and -0.0 are different scalars, a NaN is the same one again.
+bool same_scalar(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
+
+}  // namespace
 
 int64_t LoadedProgram::modelled_ps(std::span<const double> scalars) const {
   impl_->check_scalars(scalars);
@@ -300,7 +308,8 @@ LaunchReport LoadedProgram::launch(Stream& stream, std::span<const Binding> bind
     m.addresses[i] = workspaces.back().address();
   }
   if (m.correction && m.addresses == m.previous_addresses &&
-      std::equal(scalars.begin(), scalars.end(), m.correction->scalars.begin(), m.correction->scalars.end())) {
+      std::equal(scalars.begin(), scalars.end(), m.correction->scalars.begin(), m.correction->scalars.end(),
+                 same_scalar)) {
     correction = m.correction;
   } else {
     report.bindings_changed = true;

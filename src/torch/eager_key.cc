@@ -201,17 +201,27 @@ class Collector {
     } else if (value.isInt()) {
       const int64_t x = value.toInt();
       if (x != static_cast<int32_t>(x)) return false;
+      if (arg.element && !to_.slots.empty()) check_fits(x, to_.slots[0].tensor->scalar_type());
       v = {static_cast<double>(x), false, false};
       extra = 3;
     } else {
       return false;
     }
     const bool special = arg.factor && (v.number == 0 || v.number == 1);
-    if (special) extra |= (v.number == 0 ? uint64_t{1} : uint64_t{2}) << 5;
+    if (special) extra |= (v.number != 0 ? uint64_t{2} : std::signbit(v.number) ? uint64_t{3} : uint64_t{1}) << 5;
     to_.key.push_back(word(number, extra));
     if (arg.constant) to_.key.push_back(bits(v.number));
     to_.values.push_back(v);
     return true;
+  }
+
+  /// As torch's own conversion of a number: beside uint8, -1 is 255 and 300 an error.
+  static void check_fits(int64_t x, at::ScalarType type) {
+    const bool bad = type == at::kByte    ? c10::overflows<uint8_t, int64_t>(x)
+                     : type == at::kChar  ? c10::overflows<int8_t, int64_t>(x)
+                     : type == at::kShort ? c10::overflows<int16_t, int64_t>(x)
+                                          : false;
+    TORCH_CHECK(!bad, "value ", x, " cannot be converted to type ", type, " without overflow");
   }
 
   static uint64_t bits(double x) {

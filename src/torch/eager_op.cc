@@ -112,6 +112,8 @@ std::unique_ptr<EagerOp> eager_op(const c10::OperatorHandle& handle) {
     arg.out = argument.is_out();
     arg.factor = arg.kind == ArgKind::number && (argument.name() == "alpha" || argument.name() == "beta");
     arg.constant = arg.kind == ArgKind::number && argument.name() == "exponent";
+    arg.element = arg.kind == ArgKind::number &&
+                  (argument.name() == "min" || argument.name() == "max" || argument.name() == "value");
     if (arg.kind == ArgKind::dtype && argument.name() == "dtype")
       op->dtype_argument = static_cast<int>(op->args.size());
     op->args.push_back(arg);

@@ -35,6 +35,7 @@ struct EagerArg {
   bool written = false;   ///< in place or out=
   bool out = false;       ///< out=: what it held is not read
   bool factor = false;    ///< alpha, beta: 0 and 1 make another computation
+  bool element = false;   ///< a number that becomes an element of the first tensor: it must fit its type
   bool constant = false;  ///< a number worth a program of its own (an exponent)
 };
 
