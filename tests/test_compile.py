@@ -380,6 +380,19 @@ def test_mutation_through_a_view_of_an_input():
     close(d, x)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_inputs_that_overlap_in_part(dynamic):
+    def function(x, y):
+        y.mul_(2)
+        return x + 1
+
+    base = torch.randn(10, 31)
+    on_device = base.to("spyre")
+    result = torch.compile(function, dynamic=dynamic)(on_device[:5], on_device[2:7])
+    close(result, function(base[:5], base[2:7]))
+    close(on_device, base)
+
+
 def test_inputs_that_overlap():
     def f(a, b):
         a.add_(1)
@@ -390,6 +403,29 @@ def test_inputs_that_overlap():
     result = torch.compile(f)(d[:5], d[3:])
     close(result, f(x[:5], x[3:]))
     close(d, x)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_strided_writes_of_one_element_and_more(size):
+    def function(x):
+        t = x + 1
+        t[::2] = 0.5
+        t[:, ::3].mul_(2)
+        return t.softmax(0), t.sort(1)[0]
+
+    check(function, torch.randn(size, size + 1), dynamic=False)
+
+
+@pytest.mark.parametrize("shape", [(10, 31), (31, 10), (4, 4, 5)])
+def test_writes_to_diagonals(shape):
+    def function(x):
+        t, u = x.clone(), x * 2
+        t.diagonal(1).add_(1)
+        u.diagonal(-2, -1, 0).fill_(0.5)
+        return t, u, x.diagonal_scatter(x.diagonal(0, 0, -1) * 3, 0, 0, -1)
+
+    check(function, torch.randn(shape))
+    assert not outside()
 
 
 def test_the_same_tensor_twice():

@@ -62,6 +62,28 @@ std::vector<Arg> strided_scatter(Call& call) {
   return {reshaped(call, scattered(call, flat, p, Mode::set, std::move(value), std::move(targets)), x.sizes)};
 }
 
+/// diagonal_scatter(self, src, offset, dim1, dim2): the diagonal is the last dimension of src.
+std::vector<Arg> diagonal_scatter(Call& call) {
+  const Ref x = call.tensor(0), src = call.tensor(1);
+  if (call.type(src) != call.type(x)) call.refuse("values of another type: cast them");
+  const int64_t offset = call.constant_or(2, 0);
+  const int32_t a = call.wrap(call.constant_or(3, 0), x.sizes.size()),
+                b = call.wrap(call.constant_or(4, 1), x.sizes.size());
+  if (a == b || x.sizes.size() < 2 || src.sizes.size() + 1 != x.sizes.size()) call.refuse("two different dimensions");
+  Points p(call, src.sizes);
+  const auto along = static_cast<int32_t>(src.sizes.size()) - 1;
+  std::vector<Scatter::Target> targets;
+  int32_t other = 0;
+  for (int32_t d = 0; d < static_cast<int32_t>(x.sizes.size()); ++d) {
+    const int64_t start = d == a ? std::max<int64_t>(-offset, 0) : d == b ? std::max<int64_t>(offset, 0) : 0;
+    Expr index = Expr::iota(d == a || d == b ? along : other++);
+    if (start > 0) index = x2(VecOp::add, std::move(index), Expr::i32(start));
+    targets.push_back({std::move(index), OnOutside::trap});
+  }
+  Expr value = p.read(src);
+  return {scattered(call, x, p, Mode::set, std::move(value), std::move(targets))};
+}
+
 /// Targets of scatter: index along `dim`, the point's own place along the others.
 std::vector<Arg> scatter_values(Call& call, Mode mode) {
   const Ref x = call.tensor(0), ids = call.tensor(2);
@@ -154,6 +176,7 @@ constexpr ImportEntry scatter_entries[] = {
     {"spyre::strided_scatter", strided_scatter},
     {"aten::index_put", index_put},
     {"aten::_unsafe_index_put", index_put},
+    {"aten::diagonal_scatter", diagonal_scatter},
     {"aten::scatter.src", scatter},
     {"aten::scatter.value", scatter},
     {"aten::scatter.reduce", scatter_mode},

@@ -25,6 +25,9 @@ std::vector<Emitted> emit_place(const Context& context, const plan::KernelPlan& 
     part.start = plan::numbers(piece.start);
     part.step = plan::numbers(piece.step);
     part.sizes = part.from->view.sizes;
+    // One position has no next: it is a plain box, of which the verifier knows what it writes.
+    for (size_t d = 0; d < part.sizes.size(); ++d)
+      if (part.sizes[d] == 1) part.step[d] = 1;
     parts.push_back(std::move(part));
   }
   const BoxShares shares{kernel.grid[0], kernel.grid[1], kernel.tile[0], kernel.tile[1] != 0};

@@ -113,7 +113,8 @@ class Region:
             base = node.args[0].meta["val"]
             if not base.is_contiguous() or arguments[4] is None or not isinstance(base.storage_offset(), int):
                 raise Refused(node, "self is not contiguous")
-            arguments[4] -= base.storage_offset()
+            offset = arguments[4].meta["val"] if isinstance(arguments[4], Node) else arguments[4]
+            arguments[4] = offset - base.storage_offset()
         value = node.meta["val"]
         expected = [self._shape(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
         flat_list = isinstance(schema.returns[0].type, torch.ListType) if schema.returns else False
