@@ -25,8 +25,9 @@ std::vector<int64_t> random_sizes(Random& random) {
   }
 }
 
-/// A random Place: cat of pieces, padding, or boxes with steps over a base.
-GraphMaker random_place(Random& random) {
+/// A random Place: cat of pieces, padding, or boxes with steps over a base. `read`: the output is a copy of it, so that
+/// it is a temporary of which the verifier must see that all is written.
+GraphMaker random_place(Random& random, bool read) {
   GraphMaker maker;
   const HostType type = one_of(random, types);
   graph::Place place;
@@ -46,7 +47,7 @@ GraphMaker random_place(Random& random) {
       piece(box, start, ones);
     }
     sizes[dim] = total;
-    if (total == 0) return random_place(random);
+    if (total == 0) return random_place(random, read);
   } else {
     if (pick(random, 0, 1) == 0) {
       place.base = maker.random_input(random, type, sizes);
@@ -65,7 +66,14 @@ GraphMaker random_place(Random& random) {
     }
   }
   place.sizes = as_sizes(sizes);
-  maker.output(maker.add(std::move(place), {type}, dense_strides(random, sizes, pick(random, 0, 3) == 0))[0]);
+  graph::Ref made = maker.add(std::move(place), {type}, dense_strides(random, sizes, pick(random, 0, 3) == 0))[0];
+  if (read) {
+    graph::Place copy;
+    copy.sizes = as_sizes(sizes);
+    copy.pieces.push_back({std::move(made), as_sizes(zeros), as_sizes(ones)});
+    made = maker.add(std::move(copy), {type}, dense_strides(random, sizes, false))[0];
+  }
+  maker.output(std::move(made));
   return maker;
 }
 
@@ -74,7 +82,22 @@ TEST(Place, RandomBoxesAsTheInterpreterHasThem) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const plan::KernelPlan plain{plan::Form::place, {0}, {1, 1}, {1 << 12, 1}, 2, 0};
-    expect_a_candidate_runs(random_place(random), random, seed, plain, plan::place_candidates, nullptr);
+    expect_a_candidate_runs(random_place(random, false), random, seed, plain, plan::place_candidates, nullptr);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Place, TemporariesAreProvedToBeWritten) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const plan::Prepared prepared = as_prepared(random_place(random, true).graph);
+    const plan::KernelPlan plain{plan::Form::place, {0}, {1, 1}, {1 << 12, 1}, 2, 0};
+    plan::KernelPlan reader = plain;
+    reader.nodes = {1};
+    RunSettings settings;
+    settings.seed = seed;
+    expect_runs_like_interpreter(prepared.graph, plain_plan(prepared, {plain, reader}), settings);
     if (HasFailure()) return;
   }
 }
