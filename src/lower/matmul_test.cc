@@ -346,7 +346,7 @@ std::string run_on_copy(const graph::Graph& graph, const plan::Plan& plan, uint6
 void expect_runs_on_copy(const graph::Graph& graph, uint64_t scramble) {
   const plan::KernelPlan nodes = all_nodes(graph, plan::Form::matmul);
   plan::Plan plan = plan_with(graph, nodes, scramble);
-  const auto repack = plan::repack_of({graph, plan, description()}, 0);
+  const auto repack = plan::repack_of({graph, plan, description()}, 0, std::vector<bool>(graph.values.size()));
   ASSERT_TRUE(repack.has_value()) << graph::print(graph);
   plan.repacks = {*repack};
   int64_t best = -1;

@@ -41,7 +41,8 @@ inline KernelPlan kernel_plan(Form form, std::span<const graph::Id> nodes, std::
 
 /// A copy of what a Contract reads as b, made once per contents, that lies the way the kernel multiplies it: its
 /// storage is contiguous over the k dimensions and then those of n (of a product whose result runs along m: other k
-/// dimensions, n, the longest k). Nothing when b isn't an input without batch dimensions, or lies well already.
-std::optional<Repack> repack_of(const Context& context, graph::Id node);
+/// dimensions, n, the longest k). Nothing when b isn't an input without batch dimensions, lies well already, or is what
+/// this launch changes (`changed`, per value).
+std::optional<Repack> repack_of(const Context& context, graph::Id node, const std::vector<bool>& changed);
 
 }  // namespace spyre::plan

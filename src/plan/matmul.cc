@@ -272,7 +272,7 @@ std::vector<int> matmul_order(const MatmulShape& shape, const KernelPlan& kernel
 
 // ---------------------------------------------------------------------------------------------------------- repack
 
-std::optional<Repack> repack_of(const Context& context, graph::Id node) {
+std::optional<Repack> repack_of(const Context& context, graph::Id node, const std::vector<bool>& changed) {
   const auto* contract = std::get_if<Contract>(&context.graph.nodes[static_cast<size_t>(node)].kind);
   if (contract == nullptr || !contract->a.gathers.empty() || !contract->b.gathers.empty()) return std::nullopt;
   MatmulShape shape;
@@ -285,7 +285,7 @@ std::optional<Repack> repack_of(const Context& context, graph::Id node) {
   if (shape.empty) return std::nullopt;
   const AxisRef& b = shape.axes.nodes[0].reads[1];
   const Home& home = context.plan.homes[static_cast<size_t>(b.value)];
-  if (home.kind != Home::Kind::input) return std::nullopt;
+  if (home.kind != Home::Kind::input || changed[static_cast<size_t>(b.value)]) return std::nullopt;
   int64_t elements = 1;
   for (size_t a = 0; a < shape.axes.sizes.size(); ++a) {
     const int64_t size = shape.axes.sizes[a];

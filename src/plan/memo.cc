@@ -88,7 +88,7 @@ base::Hash128 KernelKeys::of(const Graph& graph, std::span<const Id> nodes) {
   std::string homes;
   for (size_t v = 0; v < values.size(); ++v) {  // grows
     const Home& home = plan_.homes[at(values[v])];
-    homes += static_cast<char>('a' + static_cast<int>(home.kind));
+    homes += static_cast<char>((changed_[at(values[v])] ? 'A' : 'a') + static_cast<int>(home.kind));
     if (goes_through(home)) {
       Ref through = home.through;
       through.value = rename(through.value);
@@ -113,7 +113,7 @@ Pricer::Pricer(const Graph& graph, Plan& plan, const device::Description& descri
       options_(options),
       changed_(changed),
       random_(options.random_seed),
-      keys_(plan) {}
+      keys_(plan, changed) {}
 
 bool Pricer::accepts(std::span<const Id> nodes) {
   try {
@@ -195,10 +195,8 @@ std::optional<Choice> Pricer::best(std::span<const Id> nodes) {
     std::optional<Choice> choice;
     if (auto kernel = cheapest(nodes)) choice = Choice{std::move(*kernel), std::nullopt};
     if (options_.repack && form_of(graph_.nodes[at(nodes[0])].kind) == Form::matmul) {
-      std::optional<Repack> repack = repack_of(context_, nodes[0]);
-      const Id read =
-          repack ? graph::reads(graph_.nodes[at(nodes[0])].kind)[static_cast<size_t>(repack->read)]->value : none;
-      if (repack && !changed_[at(read)] && (options_.random_seed == 0 || random_() % 2 == 0)) {
+      std::optional<Repack> repack = repack_of(context_, nodes[0], changed_);
+      if (repack && (options_.random_seed == 0 || random_() % 2 == 0)) {
         plan_.repacks = {*repack};
         auto kernel = cheapest(nodes);
         if (kernel && (!choice || options_.random_seed != 0 || kernel->cost_ps < choice->kernel.cost_ps))

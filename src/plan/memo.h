@@ -16,17 +16,19 @@ namespace spyre::plan {
 /// The form in which a kernel that begins with this node runs.
 Form form_of(const graph::Kind& kind);
 
-/// What a kernel is, whatever its values are called: nodes, where each value lives, how values are read. Two kernels of
+/// What a kernel is, whatever its values are called: nodes, where each value lives, whether the launch changes it, how
+/// values are read. Two kernels of
 /// one key have the same candidates at the same prices.
 class KernelKeys {
  public:
-  explicit KernelKeys(const Plan& plan) : plan_(plan) {}
+  KernelKeys(const Plan& plan, const std::vector<bool>& changed) : plan_(plan), changed_(changed) {}
   base::Hash128 of(const graph::Graph& graph, std::span<const Id> nodes);
 
  private:
   const std::string& text(const layout::Geometry& geometry);
 
   const Plan& plan_;
+  const std::vector<bool>& changed_;
   std::map<size_t, std::vector<std::pair<layout::Geometry, std::string>>> texts_;  // by Geometry::hash
 };
 
