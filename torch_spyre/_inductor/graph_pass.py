@@ -73,6 +73,13 @@ def _is_alias(node: Node) -> bool:
     )
 
 
+def _may_alias(node: Node) -> bool:
+    """True when the schema lets a result share memory with an argument."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return True
+    return any(r.alias_info is not None for r in node.target._schema.returns)
+
+
 def _importable(node: Node) -> bool:
     """All that can be said without asking the importer."""
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
@@ -198,6 +205,8 @@ class Partition:
                 yield self.level.get(user, 0)
             else:
                 yield self.leave[user] + 1
+                if _may_alias(user):  # a view that the importer refuses still shows this memory
+                    yield from self._reads_until(user, but)
 
     def _replace_sizes(self) -> None:
         """Sizes of what is inside are sizes of inputs: nobody should wait for a tensor to ask for its size."""
