@@ -380,6 +380,52 @@ def test_mutation_through_a_view_of_an_input():
     close(d, x)
 
 
+@pytest.mark.parametrize("write", [lambda w: w.mul_(2), lambda w: w[::2].fill_(0.5), lambda w: w.copy_(w.flip(0))])
+@pytest.mark.parametrize("cut", [lambda w: w[:, ::2], lambda w: w[:, :96].t(), lambda w: w[1:, 3::2]])
+def test_a_product_reads_what_the_graph_wrote(write, cut):
+    def function(x, w, other):
+        unchanged = x @ other  # the same kernel but for the mutation
+        write(w)
+        return x @ w, unchanged
+
+    matrices = [torch.randn(97, 192) for _ in range(2)]
+    expected_w = cut(matrices[0].clone())
+    x = torch.randn(70, expected_w.shape[0])
+    w, other = (cut(m.to("spyre")) for m in matrices)
+    expected = function(x, expected_w, cut(matrices[1]))
+    close([r.cpu() for r in torch.compile(function)(x.to("spyre"), w, other)], expected, 2e-2)
+    torch.testing.assert_close(w.cpu(), expected_w)
+
+
+def test_a_mutation_waits_for_readers_of_views_that_the_importer_refuses():
+    def function(y):
+        seen = y.as_strided(y.shape, y.stride(), y.storage_offset())
+        outside = BESSEL(seen)
+        y.add_(1)
+        return outside * 2, seen
+
+    x = torch.randn(64, 4)
+    device = x.to("spyre")
+    close([r.cpu() for r in torch.compile(function)(device)], function(x))
+    close(device.cpu(), x)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_of_inputs_with_gaps_have_none(dynamic):
+    def function(y):
+        y[:1].add_(1)
+        z = y.clone()
+        z[1:] = 2
+        return y * 0.5, y.t(), BESSEL(z)
+
+    base = torch.randn(101, 261)
+    device = base.to("spyre")
+    results = torch.compile(function, dynamic=dynamic)(device[1:, 3::2])
+    for result, expected in zip(results, function(base[1:, 3::2]), strict=True):
+        torch.testing.assert_close(result.cpu(), expected, rtol=4e-3, atol=4e-3)
+    torch.testing.assert_close(device.cpu(), base)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_inputs_that_overlap_in_part(dynamic):
     def function(x, y):

@@ -69,6 +69,24 @@ def source_of(node: Node) -> str:
     return f"{parts[1]}:{number}"
 
 
+def _dense_strides(tensor: torch.Tensor) -> list[int | torch.SymInt]:
+    """Strides without gaps and overlaps, in the order of the tensor's own. What is made of an input with gaps keeps them
+    by torch's rules for fake tensors, while memory that is made anew has none."""
+    sizes, strides = tensor.shape, tensor.stride()
+
+    def hint(number: int | torch.SymInt) -> int:
+        return number.node.hint or 0 if isinstance(number, torch.SymInt) else number
+
+    out: list[int | torch.SymInt] = [0] * len(sizes)
+    step: int | torch.SymInt = 1
+    gaps = False
+    for d in sorted(reversed(range(len(sizes))), key=lambda d: hint(strides[d])):
+        out[d] = step
+        gaps = gaps or (hint(sizes[d]) > 1 and hint(strides[d]) != hint(step))
+        step = step * sizes[d]
+    return out if gaps else list(strides)
+
+
 class Region:
     """Nodes imported so far, and what they need from outside.
 
@@ -133,7 +151,7 @@ class Region:
 
     def output(self, node: Node) -> None:
         """The launch returns this tensor. Raises Refused."""
-        strides = node.meta["val"].stride()
+        strides = _dense_strides(node.meta["val"])
         try:
             self._builder.output(self._tensor(node), [self._size(s) for s in strides])
         except (NotImplementedError, RuntimeError) as error:
