@@ -114,13 +114,13 @@ def show_kernels(launch: compiled.Launch) -> None:
     rows: dict[str, list[compiled.CallTime]] = defaultdict(list)
     for call in launch.timeline.calls:
         rows[call.op or call.kernel].append(call)
-    say(f"  {'kernels of':<44}{'calls':>6}{'us':>9}{'share':>7}{'read KB':>9}{'written KB':>12}{'PT busy':>9}")
+    say(f"  {'kernels of':<50}{'calls':>6}{'us':>9}{'share':>7}{'read KB':>9}{'written KB':>12}{'PT busy':>9}")
     for op, calls in sorted(rows.items(), key=lambda row: -sum(c.duration_us for c in row[1]))[:12]:
         us = sum(c.duration_us for c in calls)
         busy = 100 * sum(c.pt_busy_us for c in calls) / us if us else 0
         read, written = sum(c.bytes_read for c in calls) / 1024, sum(c.bytes_written for c in calls) / 1024
         share = 100 * us / launch.timeline.total_us
-        say(f"  {op[:43]:<44}{len(calls):6}{us:9.1f}{share:6.0f}%{read:9.0f}{written:12.0f}{busy:8.0f}%")
+        say(f"  {op[:49]:<50}{len(calls):6}{us:9.1f}{share:6.0f}%{read:9.0f}{written:12.0f}{busy:8.0f}%")
 
 
 def main() -> int:
@@ -150,7 +150,8 @@ def main() -> int:
     say("compiling and running the first time (the graph once, then a program per shape) ...")
     start = time.perf_counter()
     embed(compiled_embedder, batches, len(everything), "spyre")
-    say(f"  {time.perf_counter() - start:.1f} s; graphs compiled: {counters['torch_spyre']['graphs']}")
+    graphs = counters["torch_spyre"]["graphs"]
+    say(f"  {time.perf_counter() - start:.1f} s; graphs compiled: {graphs or '0 (all found in the caches of an earlier run)'}")
 
     say("running again, and on torch's CPU in float32 ...")
     OUT.mkdir(exist_ok=True)
@@ -171,7 +172,8 @@ def main() -> int:
     fallbacks = outside + sum(torch.spyre.fallback_counts().values())
     for name, number in sorted(torch.spyre.fallback_counts().items()):
         say(f"fallback      {name}: {number}")
-    say()
+    say(f"\ntraces of all {len(launches)} batches: {trace.relative_to(HERE.parent)}_<number>.json (open them in ui.perfetto.dev)")
+    say("all sentences, embedded once (host: this machine playing the card; ratio: torch cpu ms / host ms):\n")
     say(f"sentences: {len(everything)}")
     say(f"min cosine: {cosine:.6f}")
     say(f"fallbacks: {fallbacks}")
