@@ -17,8 +17,7 @@ namespace spyre::plan {
 Form form_of(const graph::Kind& kind);
 
 /// What a kernel is, whatever its values are called: nodes, where each value lives, whether the launch changes it, how
-/// values are read. Two kernels of
-/// one key have the same candidates at the same prices.
+/// values are read. Two kernels of one key have the same candidates at the same prices.
 class KernelKeys {
  public:
   KernelKeys(const Plan& plan, const std::vector<bool>& changed) : plan_(plan), changed_(changed) {}
