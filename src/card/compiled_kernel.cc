@@ -16,22 +16,6 @@ using program::Compare;
 
 // ------------------------------------------------------------------------------------------------------------- compile
 
-namespace {
-
-void count_uses(const program::Block& block, std::vector<int>& uses) {
-  for (const auto& s : block) {
-    if (const auto* loop = std::get_if<program::For>(&s.node))
-      count_uses(loop->body, uses);
-    else if (const auto* branch = std::get_if<program::If>(&s.node))
-      count_uses(branch->body, uses);
-    else if (const auto* step = std::get_if<program::Step>(&s.node))
-      for (const Touch& t : touches_of(*step))
-        if (t.ref->buffer >= 0 && t.ref->buffer < static_cast<Id>(uses.size())) ++uses[t.ref->buffer];
-  }
-}
-
-}  // namespace
-
 CompiledKernel::CompiledKernel(const program::Program& program, const program::Kernel& kernel)
     : program_(&program), kernel_(&kernel), vars_(VarMap::of(kernel)) {
   buffers_.reserve(kernel.buffers.size());
@@ -40,7 +24,11 @@ CompiledKernel::CompiledKernel(const program::Program& program, const program::K
   nests_.reserve(kernel.nests.size());
   own_lx_ = !kernel.scope.empty();
   uses_.assign(kernel.buffers.size(), 0);
-  for (const auto& nest : kernel.nests) count_uses(nest.body, uses_);
+  for (const auto& nest : kernel.nests)
+    for_each_step(nest.body, [&](const program::Step& step) {
+      for (const Touch& t : touches_of(step))
+        if (t.ref->buffer >= 0 && t.ref->buffer < static_cast<Id>(uses_.size())) ++uses_[t.ref->buffer];
+    });
   for (const auto& nest : kernel.nests) {
     Nest n;
     n.source = &nest;
@@ -53,30 +41,15 @@ CompiledKernel::CompiledKernel(const program::Program& program, const program::K
   }
 }
 
-namespace {
-
-/// The grid dimension over which the largest tile of the block is shared, or none.
-void largest_shared(const program::Block& block, const std::vector<BufferInfo>& buffers, int64_t& bytes, Id& grid) {
-  for (const auto& s : block) {
-    if (const auto* loop = std::get_if<program::For>(&s.node)) {
-      largest_shared(loop->body, buffers, bytes, grid);
-    } else if (const auto* branch = std::get_if<program::If>(&s.node)) {
-      largest_shared(branch->body, buffers, bytes, grid);
-    } else if (const auto* step = std::get_if<program::Step>(&s.node)) {
-      const auto* load = std::get_if<program::Load>(&step->op);
-      if (!load || load->share == program::none || buffers.at(load->to.buffer).slot_bytes <= bytes) continue;
-      bytes = buffers.at(load->to.buffer).slot_bytes;
-      grid = load->share;
-    }
-  }
-}
-
-}  // namespace
-
 std::vector<int> CompiledKernel::sharing_order(const program::Nest& nest) const {
   int64_t bytes = 0;
-  Id shared = program::none;
-  largest_shared(nest.body, buffers_, bytes, shared);
+  Id shared = program::none;  // the grid dimension over which the largest tile is shared
+  for_each_step(nest.body, [&](const program::Step& step) {
+    const auto* load = std::get_if<program::Load>(&step.op);
+    if (!load || load->share == program::none || buffers_.at(load->to.buffer).slot_bytes <= bytes) return;
+    bytes = buffers_.at(load->to.buffer).slot_bytes;
+    shared = load->share;
+  });
   std::vector<int> order(static_cast<size_t>(nest.cores()));
   std::iota(order.begin(), order.end(), 0);
   if (shared == program::none) return order;

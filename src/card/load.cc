@@ -5,6 +5,7 @@
 #include "card/checker.h"
 #include "card/elements.h"
 #include "card/mem_access.h"
+#include "card/touches.h"
 
 namespace spyre::card {
 
@@ -97,7 +98,11 @@ class LoadExec final : public StepExec {
         access_(op.from, op.to, context),
         fill_(encode_element(op.fill, to_.info().format)) {
     if (op.to.transposed) fail(Fault::program, "a load into a transposed buffer");
-    for (const auto& nest : context.kernel.nests) stored_ = stored_ || stores(nest.body, op.from.symbol);
+    for (const auto& nest : context.kernel.nests)
+      for_each_step(nest.body, [&](const program::Step& step) {
+        const auto* store = std::get_if<program::Store>(&step.op);
+        stored_ = stored_ || (store && store->to.symbol == op.from.symbol);
+      });
     reused_ = reused(op.from, context);
   }
 
@@ -106,8 +111,9 @@ class LoadExec final : public StepExec {
     if (run.lazy_loads) {
       if (to_.whole() && !access_.indexed() && !stored_) {
         LazyTile& lazy = core.lazy[to_.buffer()];
+        lazy.to = to_.shape(core);
         MemBox box;
-        access_.boxes(core, to_.shape(core), [&](const MemBox& b, int64_t, bool) { box = b; });
+        access_.boxes(core, lazy.to, [&](const MemBox& b, int64_t, bool) { box = b; });
         // The tile that the buffer held last may be this one: nothing in the kernel changes it.
         lazy.decoded = lazy.decoded && lazy.map == &access_.map() && lazy.box == box;
         lazy.pending = true;
@@ -115,7 +121,6 @@ class LoadExec final : public StepExec {
         lazy.map = &access_.map();
         lazy.memory = run.symbol_base[access_.formal()];
         lazy.formal = access_.formal();
-        lazy.to = to_.shape(core);
         lazy.fill = fill_;
         lazy.box = box;
         return;
@@ -159,19 +164,6 @@ class LoadExec final : public StepExec {
   }
 
  private:
-  static bool stores(const program::Block& block, Id formal) {
-    for (const auto& s : block) {
-      if (const auto* f = std::get_if<program::For>(&s.node)) {
-        if (stores(f->body, formal)) return true;
-      } else if (const auto* i = std::get_if<program::If>(&s.node)) {
-        if (stores(i->body, formal)) return true;
-      } else if (const auto* step = std::get_if<program::Step>(&s.node)) {
-        const auto* st = std::get_if<program::Store>(&step->op);
-        if (st && st->to.symbol == formal) return true;
-      }
-    }
-    return false;
-  }
   /// Adds the loops and grid dimensions that an expression's value depends on.
   static void depends(const program::IntExpr& e, const program::Kernel& kernel, std::vector<bool>& ranges,
                       std::vector<bool>& grid) {

@@ -53,7 +53,7 @@ class VectorExec final : public StepExec {
     host::MutableTile memory;
     if (store_ && forwards(run, core, to[0], memory)) {
       const auto anywhere = [](int64_t, int64_t, int64_t, int64_t) { return nullptr; };
-      strips(run, anywhere, [&](int64_t r, int64_t nr, int64_t c, int64_t nc) {
+      strips(run, anywhere, [&](int64_t r, int64_t nr, int64_t c, int64_t nc, const void*) {
         const void* lanes = run.lanes(0, Scratch::mine().get<float>(Scratch::outputs, nr * nc), nr, nc);
         host::MutableTile rows = memory;
         rows.data += r * memory.row_stride;
@@ -69,8 +69,8 @@ class VectorExec final : public StepExec {
       const bool together = nr == 1 || follow_each_other(run, to[0], nc);
       return in_place && together ? box_row(run, to[0], r) + c * base::format_bytes(lanes) : nullptr;
     };
-    strips(run, place, [&](int64_t r, int64_t nr, int64_t c, int64_t nc) {
-      if (in_place && run.value(0).data == place(r, nr, c, nc)) return;
+    strips(run, place, [&](int64_t r, int64_t nr, int64_t c, int64_t nc, const void* at) {
+      if (at && run.value(0).data == at) return;
       for (size_t k = 0; k < to.size(); ++k) store(run, static_cast<int>(k), to[k], r, nr, c, nc);
     });
     if (core.run->checker)
@@ -86,15 +86,17 @@ class VectorExec final : public StepExec {
     return context.buffers.at(op.to[0].buffer).rank;
   }
 
-  /// Strip by strip: place(r, nr, c, nc) says where its lanes may be computed, done() gets the same.
+  /// Strip by strip: place(r, nr, c, nc) says where its lanes may be computed (null: anywhere), done(..., place)
+  /// follows.
   template <typename Place, typename Fn>
   static void strips(VectorProgram::Run& run, Place place, Fn done) {
     for (int64_t r = 0; r < run.rows(); r += run.strip_rows()) {
       const int64_t nr = std::min(run.strip_rows(), run.rows() - r);
       for (int64_t c = 0; c < run.cols(); c += run.strip_cols()) {
         const int64_t nc = std::min(run.strip_cols(), run.cols() - c);
-        run.strip(r, nr, c, nc, place(r, nr, c, nc));
-        done(r, nr, c, nc);
+        void* const at = place(r, nr, c, nc);
+        run.strip(r, nr, c, nc, at);
+        done(r, nr, c, nc, at);
       }
     }
   }

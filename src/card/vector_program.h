@@ -45,11 +45,10 @@ class VectorProgram {
     int64_t cols() const { return cols_; }
     int64_t strip_rows() const { return strip_rows_; }  ///< most rows of a strip
     int64_t strip_cols() const { return strip_cols_; }
-    /// Computes rows r..r+nr-1, columns c..c+nc-1; nr > 1 only with all columns.
-    void strip(int64_t r, int64_t nr, int64_t c, int64_t nc) { strip(r, nr, c, nc, nullptr); }
-    /// The same; `to`: where the lanes of the only root may be computed at once, as f32 or i32. value() tells where
-    /// they are. May be what an operand reads, at the same lanes.
-    void strip(int64_t r, int64_t nr, int64_t c, int64_t nc, void* to);
+    /// Computes rows r..r+nr-1, columns c..c+nc-1; nr > 1 only with all columns. `to`: where the lanes of the only root
+    /// may be computed at once, as f32 or i32; value() tells where they are. May be what an operand reads, at the same
+    /// lanes.
+    void strip(int64_t r, int64_t nr, int64_t c, int64_t nc, void* to = nullptr);
     Value value(int root) const;
     /// True when some operand is read strip by strip where it lies in device memory.
     bool reads_memory() const;

@@ -49,6 +49,7 @@ std::vector<KernelPlan> reduce_candidates(const Context& context, std::span<cons
   const size_t rank = axes.sizes.size();
   if (std::find(axes.sizes.begin(), axes.sizes.end(), 0) != axes.sizes.end()) return out;
   const int64_t lx = context.description.lx_usable_bytes;
+  const auto indices = index_axes(context.graph, axes);
   std::vector<int> outward;
   std::vector<bool> point(rank, false), whole(rank, false);
   for (size_t a = 0; a < rank; ++a) {
@@ -74,7 +75,7 @@ std::vector<KernelPlan> reduce_candidates(const Context& context, std::span<cons
         column = false;
       }
     }
-    k.tile = grow(context.graph, context.plan.homes, axes, shape->lane, whole, points, part, elements, lx);
+    k.tile = grow(context.graph, context.plan.homes, axes, shape->lane, whole, points, indices, part, elements, lx);
     k.grid = std::move(grid);
     add_candidate(out, std::move(k));
   };

@@ -95,10 +95,10 @@ std::vector<int32_t> divide(const std::vector<int64_t>& sizes, const std::vector
 
 std::vector<int64_t> grow(const Graph& g, const std::vector<Home>& homes, const Axes& axes, int lane,
                           const std::vector<bool>& whole, const std::vector<bool>& point,
-                          const std::vector<int64_t>& part, int64_t elements, int64_t lx) {
+                          const std::vector<std::vector<bool>>& indices, const std::vector<int64_t>& part,
+                          int64_t elements, int64_t lx) {
   const size_t rank = axes.sizes.size();
   std::vector<int64_t> tile(rank, 1);
-  const auto indices = index_axes(g, axes);
   const auto varies_with_another = [&](int axis) {
     return std::any_of(indices.begin(), indices.end(), [&](const std::vector<bool>& varies) {
       if (!varies[axis]) return false;
@@ -281,6 +281,7 @@ std::vector<KernelPlan> rows_candidates(const Context& context, std::span<const 
   const size_t rank = axes.sizes.size();
   const int64_t lx = context.description.lx_usable_bytes;
   const std::vector<bool> point(rank, false);
+  const auto indices = index_axes(context.graph, axes);
   std::vector<int> outward, inward;  // the lanes are cut last
   for (size_t a = 0; a < rank; ++a)
     if (static_cast<int>(a) != shape->lane) outward.push_back(static_cast<int>(a));
@@ -298,7 +299,8 @@ std::vector<KernelPlan> rows_candidates(const Context& context, std::span<const 
     k.nodes.assign(nodes.begin(), nodes.end());
     std::vector<int64_t> part(rank);
     for (size_t a = 0; a < rank; ++a) part[a] = rows_part(axes.sizes[a], grid[a], shape->align[a]);
-    k.tile = grow(context.graph, context.plan.homes, axes, shape->lane, shape->whole, point, part, elements, lx);
+    k.tile =
+        grow(context.graph, context.plan.homes, axes, shape->lane, shape->whole, point, indices, part, elements, lx);
     k.grid = std::move(grid);
     k.slots = rows_tile_bytes(context.graph, context.plan.homes, axes, shape->lane, k.tile, 2) <= lx ? 2 : 1;
     add_candidate(out, std::move(k));

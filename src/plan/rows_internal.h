@@ -19,10 +19,12 @@ std::vector<int64_t> alignment(const graph::Graph& g, const std::vector<Home>& h
 std::vector<int32_t> divide(const std::vector<int64_t>& sizes, const std::vector<int64_t>& align,
                             const std::vector<bool>& fixed, const std::vector<int>& order, int64_t cores);
 /// Grows a tile from the lanes outwards to about `elements`, within LX; axes of `whole` have their size, of `point` 1.
-/// An axis stays 1 when the index of some gather varies along it and along a longer one: a load has one index a row.
+/// An axis stays 1 when one of `indices` (index_axes) varies along it and along a longer one: a load has one index a
+/// row.
 std::vector<int64_t> grow(const graph::Graph& g, const std::vector<Home>& homes, const Axes& axes, int lane,
                           const std::vector<bool>& whole, const std::vector<bool>& point,
-                          const std::vector<int64_t>& part, int64_t elements, int64_t lx);
+                          const std::vector<std::vector<bool>>& indices, const std::vector<int64_t>& part,
+                          int64_t elements, int64_t lx);
 /// The axes along which the indices of a load's gathers vary, for each load whose indices vary along several.
 std::vector<std::vector<bool>> index_axes(const graph::Graph& g, const Axes& axes);
 void add_candidate(std::vector<KernelPlan>& out, KernelPlan k);

@@ -1,7 +1,7 @@
 #include "torch/eager_key.h"
 
+#include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "torch/state.h"
 
@@ -208,26 +208,19 @@ class Collector {
       return false;
     }
     const bool special = arg.factor && (v.number == 0 || v.number == 1);
-    if (special) extra |= (v.number != 0 ? uint64_t{2} : std::signbit(v.number) ? uint64_t{3} : uint64_t{1}) << 5;
+    extra |= static_cast<uint64_t>(special) << 5;
     to_.key.push_back(word(number, extra));
-    if (arg.constant) to_.key.push_back(bits(v.number));
+    if (arg.constant || special) to_.key.push_back(std::bit_cast<uint64_t>(v.number));
     to_.values.push_back(v);
     return true;
   }
 
   /// As torch's own conversion of a number: beside uint8, -1 is 255 and 300 an error.
   static void check_fits(int64_t x, at::ScalarType type) {
-    const bool bad = type == at::kByte    ? c10::overflows<uint8_t, int64_t>(x)
-                     : type == at::kChar  ? c10::overflows<int8_t, int64_t>(x)
-                     : type == at::kShort ? c10::overflows<int16_t, int64_t>(x)
-                                          : false;
-    TORCH_CHECK(!bad, "value ", x, " cannot be converted to type ", type, " without overflow");
-  }
-
-  static uint64_t bits(double x) {
-    uint64_t out;
-    std::memcpy(&out, &x, sizeof out);
-    return out;
+    const c10::Scalar number(x);
+    if (type == at::kByte) number.to<uint8_t>();
+    if (type == at::kChar) number.to<int8_t>();
+    if (type == at::kShort) number.to<int16_t>();
   }
 
   const EagerOp& op_;
@@ -237,11 +230,7 @@ class Collector {
 }  // namespace
 
 void EagerArguments::add_values_to_key() {
-  for (const EagerValue& value : values) {
-    uint64_t bits;
-    std::memcpy(&bits, &value.number, sizeof bits);
-    key.push_back(bits);
-  }
+  for (const EagerValue& value : values) key.push_back(std::bit_cast<uint64_t>(value.number));
   key.push_back(~uint64_t{0});
 }
 

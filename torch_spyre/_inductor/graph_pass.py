@@ -74,8 +74,8 @@ def _is_alias(node: Node) -> bool:
 
 
 def _may_alias(node: Node) -> bool:
-    """True when the schema lets a result share memory with an argument."""
-    if not isinstance(node.target, torch._ops.OpOverload):
+    """True when a result may share memory with an argument, as far as the op tells."""
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target is aten._unsafe_view.default:
         return True
     return any(r.alias_info is not None for r in node.target._schema.returns)
 
