@@ -1,6 +1,7 @@
 // From an instance to a plan: homes, folds, kernels, candidates.
 #include <algorithm>
 #include <limits>
+#include <random>
 #include <set>
 
 #include "base/error.h"
@@ -9,6 +10,7 @@
 #include "plan/fold.h"
 #include "plan/group.h"
 #include "plan/memo.h"
+#include "plan/placements.h"
 #include "plan/uses.h"
 
 namespace spyre::plan {
@@ -26,26 +28,6 @@ using graph::Graph;
   const std::string& why = price_says.empty() ? form_says : price_says;
   text += why.empty() ? "; no way to divide it fits the card" : ": " + why;
   throw Error(Fault::unimplemented, text);
-}
-
-/// The placement of a value whose innermost dimensions are one; nothing when its rows fill whole sticks already.
-std::optional<layout::Geometry> merged_rows(const graph::Value& value, bool ieee) {
-  const std::vector<int64_t> sizes = numbers(value.sizes), strides = numbers(value.strides);
-  std::vector<size_t> order;  // outermost first
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] > 1) order.push_back(d);
-  }
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
-  const int64_t lanes = base::elements_per_stick(base::device_format(value.type, ieee));
-  if (order.size() < 2 || sizes[order.back()] % lanes == 0) return std::nullopt;
-  std::vector<int64_t> merged;
-  for (size_t d : order) merged.push_back(sizes[d]);
-  while (merged.size() >= 2 && merged.back() % lanes != 0) {
-    merged[merged.size() - 2] *= merged.back();
-    merged.pop_back();
-  }
-  if (merged.back() % lanes != 0) return std::nullopt;
-  return layout::default_placement(merged, layout::HostView::contiguous(merged).strides, value.type, ieee).geometry;
 }
 
 /// Makes copies after all whose readers (products, attentions) are slower without them than the copy takes. `made`:
@@ -94,35 +76,37 @@ class Chooser {
   }
 
  private:
-  /// A temp whose rows are shorter than a stick (heads of 32) may lie with its innermost dimensions as one, as most of
-  /// its readers walk it: the kernels that touch it decide.
+  /// Where temps lie is decided by the kernels that touch them, one temp after the other.
   void place_temps(const std::vector<std::vector<Id>>& groups) {
     std::vector<size_t> group_of(g_.nodes.size());
     for (size_t g = 0; g < groups.size(); ++g)
       for (Id n : groups[g]) group_of[at(n)] = g;
+    constexpr int64_t impossible = std::numeric_limits<int64_t>::max();
     for (size_t v = 0; v < g_.values.size(); ++v) {
       if (plan_.homes[v].kind != Home::Kind::temp) continue;
-      const auto other = merged_rows(g_.values[v], options_.ieee);
-      if (!other) continue;
       std::set<size_t> touching{group_of[at(g_.values[v].node)]};
       for (Id r : uses_.readers[v]) touching.insert(group_of[at(r)]);
       const auto cost = [&] {
         int64_t sum = 0;
         for (size_t g : touching) {
           const auto choice = pricer_.best(groups[g]);
-          if (!choice) return std::numeric_limits<int64_t>::max();
+          if (!choice) return impossible;
           sum += choice->kernel.cost_ps;
         }
         return sum;
       };
-      const int64_t now = cost();
-      plan_.homes[v].geometry = *other;
-      const int64_t then = cost();
-      const bool random = options_.random_seed != 0 && then != std::numeric_limits<int64_t>::max();
-      if (then < now || random)
-        temps_[v].geometry = *other;
-      else
-        plan_.homes[v].geometry = temps_[v].geometry;
+      layout::Geometry& geometry = plan_.homes[v].geometry;
+      int64_t least = cost();
+      for (layout::Geometry& other : placements(g_.values[v], options_.ieee)) {
+        if (other == temps_[v].geometry) continue;
+        geometry = other;
+        const int64_t now = cost();
+        const bool takes = options_.random_seed != 0 ? now != impossible && random_() % 2 == 0 : now < least;
+        if (!takes) continue;
+        least = now;
+        temps_[v].geometry = std::move(other);
+      }
+      geometry = temps_[v].geometry;
     }
   }
 
@@ -148,6 +132,7 @@ class Chooser {
   Pricer& pricer_;
   std::vector<KernelPlan> kernels_;
   std::vector<Repack> repacks_;
+  std::mt19937_64 random_{options_.random_seed + 2};
 };
 
 }  // namespace

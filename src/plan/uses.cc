@@ -6,6 +6,7 @@
 #include "graph/walk.h"
 #include "plan/axes.h"
 #include "plan/fold.h"
+#include "plan/placements.h"
 
 namespace spyre::plan {
 
@@ -99,7 +100,7 @@ std::vector<Home> first_homes(const Prepared& prepared, const std::vector<layout
     } else if (g.values[v].node == none || !read[v]) {
       home.kind = HomeKind::dead;
     } else {
-      home.geometry = placement(g.values[v]);
+      home.geometry = placements(g.values[v], options.ieee).front();
     }
   }
   return homes;
