@@ -48,7 +48,10 @@ Prepared prepare(Graph instance) {
   share_equal(instance);
   copies_of_mutations(instance);
   inline_constants(instance);
+  drop_known(instance);
   affine_gathers(instance);
+  read_narrow(instance);
+  make_once(instance);
   graph::remove_dead_nodes(instance);
   out.replaces.assign(instance.values.size(), none);
   for (const Graph::Mutation& m : instance.mutations) out.replaces[at(m.value.value)] = m.input;

@@ -135,6 +135,40 @@ void remove_empty(Graph& g) {
   g.nodes = std::move(nodes);
 }
 
+std::optional<std::vector<Index>> indices(const graph::Value& value, const Ref& ref) {
+  const std::vector<int64_t> sizes = plan::numbers(value.sizes), strides = plan::numbers(value.strides);
+  std::vector<size_t> order;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] > 1) order.push_back(d);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  std::vector<Index> out(sizes.size());
+  int64_t low = number(ref.offset);
+  for (size_t i = 0; i < ref.sizes.size(); ++i) {
+    if (number(ref.strides[i]) < 0) low += number(ref.strides[i]) * (number(ref.sizes[i]) - 1);
+  }
+  std::vector<int64_t> reach(sizes.size());
+  for (size_t d : order) {
+    out[d].constant = reach[d] = low / strides[d];
+    low %= strides[d];
+  }
+  for (size_t i = 0; i < ref.sizes.size(); ++i) {
+    const int64_t size = number(ref.sizes[i]), stride = number(ref.strides[i]), step = std::abs(stride);
+    if (size == 1 || stride == 0) continue;
+    const auto found = std::find_if(order.begin(), order.end(), [&](size_t d) { return strides[d] <= step; });
+    if (found == order.end() || step % strides[*found] != 0) return std::nullopt;
+    const int64_t factor = step / strides[*found];
+    reach[*found] += factor * (size - 1);
+    Index& index = out[*found];
+    index.terms.emplace_back(static_cast<int32_t>(i), stride < 0 ? -factor : factor);
+    if (stride < 0) index.constant += factor * (size - 1);
+  }
+  for (size_t d : order) {
+    if (reach[d] >= sizes[d]) return std::nullopt;
+  }
+  return out;
+}
+
 namespace {
 
 /// Operations that a reader may repeat per element instead of reading the value.
@@ -182,45 +216,6 @@ bool holds_registers(HostType type) {
     default:
       return false;
   }
-}
-
-/// The index along each dimension of `value` at a point of a reader's space: constant + sum(factor x iota).
-struct Index {
-  int64_t constant = 0;
-  std::vector<std::pair<int32_t, int64_t>> terms;
-};
-std::optional<std::vector<Index>> indices(const graph::Value& value, const Ref& ref) {
-  const std::vector<int64_t> sizes = plan::numbers(value.sizes), strides = plan::numbers(value.strides);
-  std::vector<size_t> order;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] > 1) order.push_back(d);
-  }
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
-  std::vector<Index> out(sizes.size());
-  int64_t low = number(ref.offset);
-  for (size_t i = 0; i < ref.sizes.size(); ++i) {
-    if (number(ref.strides[i]) < 0) low += number(ref.strides[i]) * (number(ref.sizes[i]) - 1);
-  }
-  std::vector<int64_t> reach(sizes.size());
-  for (size_t d : order) {
-    out[d].constant = reach[d] = low / strides[d];
-    low %= strides[d];
-  }
-  for (size_t i = 0; i < ref.sizes.size(); ++i) {
-    const int64_t size = number(ref.sizes[i]), stride = number(ref.strides[i]), step = std::abs(stride);
-    if (size == 1 || stride == 0) continue;
-    const auto found = std::find_if(order.begin(), order.end(), [&](size_t d) { return strides[d] <= step; });
-    if (found == order.end() || step % strides[*found] != 0) return std::nullopt;
-    const int64_t factor = step / strides[*found];
-    reach[*found] += factor * (size - 1);
-    Index& index = out[*found];
-    index.terms.emplace_back(static_cast<int32_t>(i), stride < 0 ? -factor : factor);
-    if (stride < 0) index.constant += factor * (size - 1);
-  }
-  for (size_t d : order) {
-    if (reach[d] >= sizes[d]) return std::nullopt;
-  }
-  return out;
 }
 
 Expr expression(const Index& index) {
