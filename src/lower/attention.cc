@@ -27,13 +27,13 @@ class StreamingAttention {
         kernel_(kernel),
         node_(context.graph.nodes[static_cast<size_t>(kernel.nodes[0])]),
         attention_(std::get<graph::Attention>(node_.kind)),
-        shape_(plan::attention_shape(context, kernel.nodes[0])),
+        shape_(plan::attention_shape(context, kernel.nodes[0], kernel.tile.size() == 3 ? kernel.tile[2] : 1)),
         range_(Shape::axis_count, none),
         core_(Shape::axis_count, none),
         grid_(Shape::axis_count, none),
         builder_("attention", cores_of(kernel)) {
-    if (kernel.grid.size() != std::size(Shape::divided) + 1 || kernel.tile.size() != 2)
-      fail(Fault::program, "{}: an attention kernel has 5 numbers of its grid and 2 of its tile", node_.loc.op);
+    if (kernel.grid.size() != std::size(Shape::divided) + 1 || kernel.tile.size() != 3)
+      fail(Fault::program, "{}: an attention kernel has 5 numbers of its grid and 3 of its tile", node_.loc.op);
     chunk_ = plan::attention_chunk(shape_, Shape::key, kernel.grid.back());
     split_ = kernel.grid.back() > 1;
     if (split_ && (attention_.causal || (size(Shape::key) + chunk_ - 1) / chunk_ != kernel.grid.back()))
@@ -75,6 +75,16 @@ class StreamingAttention {
     Format format = Format::dl16;
     bool turned = false;
     Id share = none;
+  };
+
+  /// The state of one head's rows.
+  struct Head {
+    Id max = none, sum = none;
+  };
+  /// What one head multiplies.
+  struct Operands {
+    BufRef q, k, v, acc;
+    Id mask = none;
   };
 
   static int32_t cores_of(const plan::KernelPlan& kernel) {
@@ -181,33 +191,42 @@ class StreamingAttention {
     return builder_.buffer(Format::f32, std::move(shape), kernel_.slots, name);
   }
   VecExpr use(Id buffer) const { return builder_.use(builder_.ref(buffer)); }
-  void set(Id buffer, VecExpr value) { builder_.vector({builder_.ref(buffer)}, {std::move(value)}); }
+  void set(Id buffer, VecExpr value) { set(builder_.ref(buffer), std::move(value)); }
+  void set(BufRef ref, VecExpr value) { builder_.vector({std::move(ref)}, {std::move(value)}); }
 
   Id load(const Operand& o, std::string_view name) {
     const Id buffer = builder_.buffer(o.format, {tile(o.memory.tile[0]), tile(o.memory.tile[1])}, kernel_.slots, name);
     builder_.load(builder_.ref(buffer), o.memory.formal, o.memory.entries(range_, shape_.sizes), 0, o.share);
     return buffer;
   }
-  BufRef matrix(Id buffer, bool transposed) const {
-    BufRef r = builder_.ref(buffer);
-    r.transposed = transposed;
-    return r;
+  BufRef matrix(Id buffer, bool transposed) const { return turned(builder_.ref(buffer), transposed); }
+  static BufRef turned(BufRef ref, bool transposed) {
+    ref.transposed = transposed;
+    return ref;
+  }
+  /// What belongs to one head of a tile whose rows have those of all its heads next to each other.
+  BufRef part(Id buffer, int axis, int64_t head) const {
+    if (shape_.heads == 1) return builder_.ref(buffer);
+    const int64_t lanes = size(axis) / shape_.heads;
+    return builder_.ref(buffer, {all(), box(constant(head * lanes), constant(lanes))});
   }
 
   void tile_of_rows() {
     const int64_t lanes = size(Shape::value);
     q_tile_ = load(q_, "qt");
     if (size(Shape::key) == 0) return nothing();
-    max_ = f32({rows_, 1}, "m");
-    sum_ = f32({rows_, 1}, "l");
+    heads_.assign(static_cast<size_t>(shape_.heads), {});
+    for (Head& head : heads_) head = {f32({rows_, 1}, "m"), f32({rows_, 1}, "l")};
     acc_ = f32({rows_, lanes}, "acc");
     if (single_) {
       range_[Shape::key] = core_[Shape::key];
       block(core_[Shape::key], true);
       range_[Shape::key] = none;
     } else {
-      set(max_, less_infinity());
-      set(sum_, number(0));
+      for (const Head& head : heads_) {
+        set(head.max, less_infinity());
+        set(head.sum, number(0));
+      }
       set(acc_, number(0));
       IntExpr end = constant(size(Shape::key));
       if (causal_rows()) end = min(end, start(range_[Shape::query]) + constant(rows_));
@@ -226,11 +245,16 @@ class StreamingAttention {
 
   /// Cores that had parts of the keys bring their sums to one maximum and add them up.
   void join_parts() {
+    for (size_t h = 0; h < heads_.size(); ++h) join_parts(heads_[h], part(acc_, Shape::value, static_cast<int64_t>(h)));
+    builder_.step(program::PartialSum{builder_.ref(acc_), grid_[Shape::key], false});
+  }
+
+  void join_parts(Head& head, const BufRef& acc) {
     const Id g = grid_[Shape::key];
     const Id own = f32({1, rows_}, "m_row"), gathered = f32({kernel_.grid.back(), rows_}, "m_all");
     const Id best_row = f32({1, rows_}, "best_row"), best = f32({rows_, 1}, "best"),
              factor = f32({rows_, 1}, "to_best");
-    builder_.step(program::Move{builder_.ref(own), matrix(max_, true)});
+    builder_.step(program::Move{builder_.ref(own), matrix(head.max, true)});
     program::Ring gather;
     gather.kind = program::Ring::Kind::gather;
     gather.to = builder_.ref(gathered);
@@ -240,27 +264,32 @@ class StreamingAttention {
     builder_.reduce(Monoid::max, false, {builder_.ref(best_row)}, {}, use(gathered), 0);
     builder_.step(program::Move{builder_.ref(best), matrix(best_row, true)});
     VecExpr nothing_yet = apply(VecOp::eq, {use(best), less_infinity()});
-    VecExpr scale = apply(VecOp::exp, {apply(VecOp::sub, {use(max_), use(best)})});
+    VecExpr scale = apply(VecOp::exp, {apply(VecOp::sub, {use(head.max), use(best)})});
     set(factor, apply(VecOp::select, {std::move(nothing_yet), number(0), std::move(scale)}));
-    set(sum_, apply(VecOp::mul, {use(sum_), use(factor)}));
-    set(acc_, apply(VecOp::mul, {use(acc_), use(factor)}));
-    builder_.step(program::PartialSum{builder_.ref(sum_), g, false});
-    builder_.step(program::PartialSum{builder_.ref(acc_), g, false});
-    max_ = best;
+    set(head.sum, apply(VecOp::mul, {use(head.sum), use(factor)}));
+    set(acc, apply(VecOp::mul, {builder_.use(acc), use(factor)}));
+    builder_.step(program::PartialSum{builder_.ref(head.sum), g, false});
+    head.max = best;
   }
 
   void finish_rows() {
     const int64_t lanes = size(Shape::value);
     const Id o = builder_.buffer(geometry(shape_.out).format, {rows_, lanes}, kernel_.slots, "o");
-    VecExpr nothing = apply(VecOp::eq, {use(sum_), number(0)});
-    set(o, apply(VecOp::select, {nothing, number(0), apply(VecOp::div, {use(acc_), use(sum_)})}));
+    for (size_t h = 0; h < heads_.size(); ++h) {
+      const Id sum = heads_[h].sum;
+      const auto its = [&](Id buffer) { return part(buffer, Shape::value, static_cast<int64_t>(h)); };
+      set(its(o), apply(VecOp::select, {empty(sum), number(0), apply(VecOp::div, {builder_.use(its(acc_)), use(sum)})}));
+    }
     builder_.store(out_.formal, out_.entries(range_, shape_.sizes), builder_.ref(o), out_ordered_);
     if (!shape_.logsumexp) return;
+    const Head& head = heads_[0];
     const Id lse = f32({rows_, 1}, "lse");
-    set(lse, apply(VecOp::select,
-                   {nothing, less_infinity(), apply(VecOp::add, {use(max_), apply(VecOp::log, {use(sum_)})})}));
+    set(lse, apply(VecOp::select, {empty(head.sum), less_infinity(),
+                                   apply(VecOp::add, {use(head.max), apply(VecOp::log, {use(head.sum)})})}));
     store_logsumexp(lse);
   }
+  /// Of a row without keys.
+  VecExpr empty(Id sum) const { return apply(VecOp::eq, {use(sum), number(0)}); }
 
   /// As a row: lanes in memory are rows here.
   void store_logsumexp(Id column) {
@@ -286,7 +315,7 @@ class StreamingAttention {
   }
 
   /// Scores behind masks, or nothing when there are none.
-  std::optional<VecExpr> masked(Id score, Id block) {
+  std::optional<VecExpr> masked(Id score, Id block, Id mask) {
     VecExpr e = scaled(score);
     std::optional<VecExpr> keep;
     const auto also = [&](VecExpr x) {
@@ -301,31 +330,40 @@ class StreamingAttention {
       also(apply(VecOp::le, {std::move(key), std::move(query)}));
     }
     if (clipped_) also(apply(VecOp::lt, {iota(1), integer_of(lower::size(block))}));
-    if (shape_.mask) {
-      const Id mask = load(mask_, "mk");
+    if (mask != none) {
       if (shape_.keep_mask)
         also(apply(VecOp::ne, {use(mask), number(0)}));
       else
         e = apply(VecOp::add, {std::move(e), use(mask)});
     }
     if (keep) return apply(VecOp::select, {std::move(*keep), std::move(e), less_infinity()});
-    if (shape_.mask) return e;
+    if (mask != none) return e;
     return std::nullopt;
   }
 
   /// Adds the keys of one block (c none: all there are). `first`: of the only one.
   void block(Id c, bool first) {
     const Id k_tile = load(k_, "kt"), v_tile = load(v_, "vt");
+    const Id mask = shape_.mask ? load(mask_, "mk") : none;
+    for (int64_t h = 0; h < shape_.heads; ++h) {
+      const Operands of{turned(part(q_tile_, Shape::depth, h), q_.turned),
+                        turned(part(k_tile, Shape::depth, h), !k_.turned),
+                        turned(part(v_tile, Shape::value, h), v_.turned), part(acc_, Shape::value, h), mask};
+      block(c, first, heads_[static_cast<size_t>(h)], of);
+    }
+  }
+
+  void block(Id c, bool first, const Head& head, const Operands& of) {
     const Id s = f32({rows_, keys_}, "s");
-    builder_.matmul(shape_.on_pt, builder_.ref(s), matrix(q_tile_, q_.turned), matrix(k_tile, !k_.turned), {}, false);
+    builder_.matmul(shape_.on_pt, builder_.ref(s), of.q, of.k, {}, false);
     VecExpr score = scaled(s);
-    if (auto with_masks = masked(s, c)) {
+    if (auto with_masks = masked(s, c, of.mask)) {
       set(s, std::move(*with_masks));
       score = use(s);
     }
-    const Id best = first ? max_ : f32({rows_, 1}, "mn");
+    const Id best = first ? head.max : f32({rows_, 1}, "mn");
     builder_.reduce(Monoid::max, false, {builder_.ref(best)},
-                    first ? std::vector<VecExpr>{} : std::vector<VecExpr>{use(max_)}, score, 1);
+                    first ? std::vector<VecExpr>{} : std::vector<VecExpr>{use(head.max)}, score, 1);
     // Of a row without any key so far the maximum is -inf: then 0 stands for it, and all its weights are 0.
     VecExpr from = apply(VecOp::select, {apply(VecOp::eq, {use(best), less_infinity()}), number(0), use(best)});
     const Id base = f32({rows_, 1}, "mz");
@@ -334,8 +372,8 @@ class StreamingAttention {
       set(base, std::move(from));
     } else {
       factor = f32({rows_, 1}, "al");
-      builder_.vector({builder_.ref(base), builder_.ref(factor), builder_.ref(max_)},
-                      {from, apply(VecOp::exp, {apply(VecOp::sub, {use(max_), from})}), use(best)});
+      builder_.vector({builder_.ref(base), builder_.ref(factor), builder_.ref(head.max)},
+                      {from, apply(VecOp::exp, {apply(VecOp::sub, {use(head.max), from})}), use(best)});
     }
     const Id p = builder_.buffer(shape_.format, {rows_, keys_}, kernel_.slots, "p");
     VecExpr weight = apply(VecOp::exp, {apply(VecOp::sub, {std::move(score), use(base)})});
@@ -347,10 +385,10 @@ class StreamingAttention {
     }
     set(p, std::move(weight));
     std::vector<VecExpr> sum_so_far;
-    if (!first) sum_so_far.push_back(apply(VecOp::mul, {use(sum_), use(factor)}));
-    builder_.reduce(Monoid::sum, false, {builder_.ref(sum_)}, std::move(sum_so_far), use(summed), 1);
-    if (!first) set(acc_, apply(VecOp::mul, {use(acc_), use(factor)}));
-    builder_.matmul(shape_.on_pt, builder_.ref(acc_), matrix(p, false), matrix(v_tile, v_.turned), {}, !first);
+    if (!first) sum_so_far.push_back(apply(VecOp::mul, {use(head.sum), use(factor)}));
+    builder_.reduce(Monoid::sum, false, {builder_.ref(head.sum)}, std::move(sum_so_far), use(summed), 1);
+    if (!first) set(of.acc, apply(VecOp::mul, {builder_.use(of.acc), use(factor)}));
+    builder_.matmul(shape_.on_pt, of.acc, builder_.ref(p), of.v, {}, !first);
   }
 
   const Context& context_;
@@ -367,7 +405,8 @@ class StreamingAttention {
   Emitted emitted_;
   Operand q_, k_, v_, mask_;
   AxisFormal out_, logsumexp_;
-  Id scale_ = none, q_tile_ = none, max_ = none, sum_ = none, acc_ = none;
+  std::vector<Head> heads_;  ///< of the tile
+  Id scale_ = none, q_tile_ = none, acc_ = none;
 };
 
 }  // namespace

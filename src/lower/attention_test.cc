@@ -143,7 +143,7 @@ TEST(Attention, StreamsKeys) {
         kernel.form = plan::Form::attention;
         kernel.nodes = {0};
         kernel.grid = {1, 1, 2, tile[0] == 32 ? 2 : 1, causal || tile[0] == 32 ? 1 : 3};
-        kernel.tile = tile;
+        kernel.tile = {tile[0], tile[1], 1};
         expect_runs_like_interpreter(graph, plain_plan(as_prepared(graph), {kernel}), settings_for(graph, seed));
       }
     }

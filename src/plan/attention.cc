@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "base/rounding.h"
 #include "timing/laws.h"
@@ -54,7 +56,7 @@ void add_alignment(const Context& context, Shape& shape, const AxisRef& ref, std
 
 }  // namespace
 
-AttentionShape attention_shape(const Context& context, graph::Id id) {
+AttentionShape attention_shape(const Context& context, graph::Id id, int64_t heads) {
   const graph::Node& node = context.graph.nodes[static_cast<size_t>(id)];
   const Attention& n = std::get<Attention>(node.kind);
   const std::vector<int64_t> q = numbers(n.q.sizes), k = numbers(n.k.sizes), v = numbers(n.v.sizes);
@@ -82,15 +84,37 @@ AttentionShape attention_shape(const Context& context, graph::Id id) {
   if (!shape.on_pt && shape.format != Format::f32)
     refuse_attention(node, "q, k and v that are no float16, bfloat16 or float32");
   if (shape.sizes[Shape::query] == 1 && shape.sizes[Shape::group] > 1) shape.row = Shape::group;
-  add_alignment(context, shape, shape.out, {Shape::batch, Shape::kv_head, Shape::group, Shape::query, Shape::value});
   if (n.with_logsumexp) {
     const Home::Kind kind = context.plan.homes[static_cast<size_t>(node.results[1])].kind;
-    if (kind != Home::Kind::dead) {
+    if (kind != Home::Kind::dead)
       shape.logsumexp = over_axes(context, graph::whole(context.graph, node.results[1]), shape, true, Shape::query, -1);
-      add_alignment(context, shape, *shape.logsumexp, {Shape::batch, Shape::kv_head, Shape::group, Shape::query});
-    }
   }
+  if (heads > 1) {
+    if (heads != heads_that_fill_sticks(shape)) refuse_attention(node, fmt::format("{} heads in a tile", heads));
+    shape.heads = heads;
+    shape.sizes[Shape::kv_head] /= heads;
+    for (const int a : {Shape::depth, Shape::value}) shape.sizes[static_cast<size_t>(a)] *= heads;
+    for (AxisRef* ref : {&shape.q, &shape.k, &shape.v, &shape.out}) ref->strides[Shape::kv_head] *= heads;
+  }
+  add_alignment(context, shape, shape.out, {Shape::batch, Shape::kv_head, Shape::group, Shape::query, Shape::value});
+  if (shape.logsumexp)
+    add_alignment(context, shape, *shape.logsumexp, {Shape::batch, Shape::kv_head, Shape::group, Shape::query});
   return shape;
+}
+
+int64_t heads_that_fill_sticks(const AttentionShape& shape) {
+  const int64_t lanes = base::elements_per_stick(shape.format), all = shape.sizes[Shape::kv_head];
+  const int64_t depth = shape.sizes[Shape::depth], value = shape.sizes[Shape::value];
+  const int64_t heads = std::lcm(std::lcm(depth, lanes) / depth, std::lcm(value, lanes) / value);
+  constexpr int64_t most = 4;
+  if (heads <= 1 || heads > most || all % heads != 0 || shape.sizes[Shape::group] != 1 || shape.logsumexp) return 1;
+  if (shape.mask && shape.mask->strides[Shape::kv_head] != 0) return 1;
+  const auto adjoin = [](const AxisRef& ref, int axis, int64_t size) {
+    return ref.strides[static_cast<size_t>(axis)] == 1 && ref.strides[Shape::kv_head] == size;
+  };
+  const bool all_adjoin = adjoin(shape.q, Shape::depth, depth) && adjoin(shape.k, Shape::depth, depth) &&
+                          adjoin(shape.v, Shape::value, value) && adjoin(shape.out, Shape::value, value);
+  return all_adjoin ? heads : 1;
 }
 
 int64_t attention_chunk(const AttentionShape& shape, int axis, int64_t parts) {
@@ -106,7 +130,7 @@ namespace {
 class AttentionSearch {
  public:
   AttentionSearch(const Context& context, graph::Id node)
-      : d_(context.description), shape_(attention_shape(context, node)) {
+      : context_(context), d_(context.description), shape_(attention_shape(context, node)) {
     const Attention& n = std::get<Attention>(context.graph.nodes[static_cast<size_t>(node)].kind);
     causal_ = n.causal;
     kernel_.form = Form::attention;
@@ -116,6 +140,12 @@ class AttentionSearch {
 
   std::vector<KernelPlan> run() {
     divide(0, 1);
+    const Shape one_head = shape_;
+    if (const int64_t heads = heads_that_fill_sticks(one_head); heads > 1) {
+      shape_ = attention_shape(context_, kernel_.nodes[0], heads);
+      divide(0, 1);
+      shape_ = one_head;
+    }
     std::stable_sort(found_.begin(), found_.end(),
                      [](const KernelPlan& a, const KernelPlan& b) { return a.cost_ps < b.cost_ps; });
     constexpr size_t most = 8;
@@ -173,7 +203,7 @@ class AttentionSearch {
       const int64_t row_trips = ceil_div(all_rows, std::max(rows_limit, unit));
       const int64_t key_trips = ceil_div(all_keys, keys_limit);
       kernel_.tile = {std::min(all_rows, round_up(ceil_div(all_rows, row_trips), unit)),
-                      std::min(all_keys, round_up(ceil_div(all_keys, key_trips), stick))};
+                      std::min(all_keys, round_up(ceil_div(all_keys, key_trips), stick)), shape_.heads};
       if (lx_bytes() <= d_.lx_usable_bytes * 9 / 10) return;
       if (keys_limit > 256)
         keys_limit /= 2;
@@ -195,8 +225,8 @@ class AttentionSearch {
     const int64_t heads = rows * (row(shape_.sizes[Shape::depth], bytes) + row(shape_.sizes[Shape::value], bytes) +
                                   row(shape_.sizes[Shape::value], 4));
     const int64_t blocks = keys * (row(shape_.sizes[Shape::depth], bytes) + row(shape_.sizes[Shape::value], bytes)) +
-                           rows * (row(keys, 4) + row(keys, bytes) + (shape_.mask ? row(keys, 4) : 0));
-    return s * (heads + blocks + rows * stick * 8);
+                           rows * (shape_.heads * (row(keys, 4) + row(keys, bytes)) + (shape_.mask ? row(keys, 4) : 0));
+    return s * (heads + blocks + shape_.heads * rows * stick * 8);
   }
 
   /// Modelled time of the busiest core, roughly: enough to rank.
@@ -208,14 +238,16 @@ class AttentionSearch {
     double blocks = static_cast<double>(ceil_div(all_keys, keys));
     if (causal_ && shape_.row == Shape::query)  // the last core's share of the triangle
       blocks *= 1 - 0.5 / static_cast<double>(kernel_.grid[3]);
-    const double vectors = static_cast<double>(rows * ceil_div(keys, d_.sfp_lanes_f32));
-    const double lane_sticks = static_cast<double>(timing::sfp_lanes_ps(2 * rows * ceil_div(keys, 32), d_));
+    const double vectors = static_cast<double>(shape_.heads * rows * ceil_div(keys, d_.sfp_lanes_f32));
+    const double lane_sticks =
+        static_cast<double>(timing::sfp_lanes_ps(2 * shape_.heads * rows * ceil_div(keys, 32), d_));
     const double cycles = d_.sfp_function_cycles + 6 + (shape_.mask ? 2 : 0) + (causal_ ? 3 : 0);
     double work = static_cast<double>(timing::sfp_ps(vectors * cycles, d_)) + lane_sticks;
     const int64_t depth = shape_.sizes[Shape::depth] + shape_.sizes[Shape::value];
     const double products = shape_.on_pt
                                 ? static_cast<double>(timing::pt_ps(rows, keys, depth, shape_.format, d_))
-                                : static_cast<double>(timing::sfp_ps(vectors * static_cast<double>(depth), d_));
+                                : static_cast<double>(timing::sfp_ps(
+                                      vectors * static_cast<double>(depth / shape_.heads), d_));
     work = shape_.on_pt ? std::max(work, products) : work + products;
     double cores = 1;
     for (const int32_t p : kernel_.grid) cores *= p;
@@ -236,6 +268,7 @@ class AttentionSearch {
       found_.push_back(kernel_);
   }
 
+  const Context& context_;
   const device::Description& d_;
   Shape shape_;
   bool causal_ = false;
