@@ -82,6 +82,7 @@ PanelCache::Block PanelCache::take(int64_t bytes) {
 size_t PanelCache::Hash::operator()(const Key& key) const {
   uint64_t h = static_cast<uint64_t>(key.formal) * 4 + (key.panels ? 2 : 0) + (key.transposed ? 1 : 0);
   h = h * 31 + static_cast<uint64_t>(key.rows) * 65599 + static_cast<uint64_t>(key.cols);
+  h = h * 31 + static_cast<uint64_t>(key.first_row) * 65599 + static_cast<uint64_t>(key.first_column);
   for (int d = 0; d < key.box.rank; ++d) {
     const auto& m = key.box.dims[d];
     for (int64_t x : {m.base, m.extent}) h = (h ^ static_cast<uint64_t>(x)) * 0x9E3779B97F4A7C15ull, h ^= h >> 29;

@@ -22,6 +22,7 @@ class PanelCache {
     bool panels = false;  ///< B's packed form, else plain rows
     bool transposed = false;
     int64_t rows = 0, cols = 0;
+    int64_t first_row = 0, first_column = 0;  ///< of the box
     MemBox box;
     bool operator==(const Key&) const = default;
   };

@@ -47,6 +47,17 @@ bool tile_in_memory(const LazyTile& lazy, host::Tile& tile) {
   return true;
 }
 
+bool part_in_memory(const LazyTile& lazy, int64_t row, int64_t column, int64_t cols, host::Tile& tile) {
+  if (!tile_in_memory(lazy, tile)) return false;
+  const int64_t per_stick = tile.per_stick(), lane = column % per_stick;
+  if (lane != 0) {
+    if (lane + cols > per_stick) return false;
+    tile.lanes = cols;  // what follows in the stick isn't its business
+  }
+  tile.data += row * tile.row_stride + column / per_stick * tile.stick_stride + lane * base::format_bytes(tile.format);
+  return true;
+}
+
 bool store_in_memory(const SymbolMap& map, std::byte* memory, const MemBox& box, const View& from,
                      host::MutableTile& tile) {
   int64_t start = 0;

@@ -10,6 +10,10 @@ namespace spyre::card {
 /// evenly and nothing of it needs filling.
 bool tile_in_memory(const LazyTile& lazy, host::Tile& tile);
 
+/// The same for the part of it that begins at this row and column and has `cols` columns: from a stick's first lane on,
+/// or within one stick.
+bool part_in_memory(const LazyTile& lazy, int64_t row, int64_t column, int64_t cols, host::Tile& tile);
+
 /// The same for a box that is to be stored from `from`, under the further condition that rows are whole sticks.
 bool store_in_memory(const SymbolMap& map, std::byte* memory, const MemBox& box, const View& from,
                      host::MutableTile& tile);
