@@ -23,7 +23,7 @@ struct Matrix {
   host::Tile tile;
   int64_t rows = 0, cols = 0;      ///< as the tile lies, before transposition
   const LazyTile* lazy = nullptr;  ///< set when it lies in device memory
-  int64_t row = 0, column = 0;     ///< where it begins in the lazy tile
+  BoxInMemory box;                 ///< of the lazy tile
 };
 
 /// The last two dimensions of a view without its transposition; leading ones must be 1.
@@ -47,11 +47,9 @@ Matrix matrix(const Operand& operand, Core& core) {
   matrix_dims(v, m.rows, m.cols, stride, operand.info());
   if (core.run->lazy_loads && core.lazy[operand.buffer()].pending) {
     const LazyTile& lazy = core.lazy[operand.buffer()];
-    const int64_t first =
-        (v.data - core.buffers[static_cast<size_t>(operand.buffer())]) / base::format_bytes(v.format);
-    const int64_t row_elements = operand.info().row_elements;
-    m.column = first % row_elements, m.row = first / row_elements;
-    if (part_in_memory(lazy, m.row, m.column, m.cols, m.tile)) {
+    m.box = box_of(v, core.buffers[operand.buffer()], operand.info().row_elements);
+    MadeInMemory made;
+    if (made_in_memory(lazy, made) && box_in_memory(made, m.box, m.tile)) {
       m.lazy = &lazy;
       return m;
     }
@@ -141,7 +139,7 @@ class MatMulExec final : public StepExec {
       rows = reinterpret_cast<const float*>(a.tile.data);
       lda = a.tile.row_stride / 4;
     } else if (cache && a.lazy && a.lazy->reused && m > 1) {
-      kept_a = cache->get({a.lazy->formal, false, at, m, k, a.row, a.column, a.lazy->box}, m * k,
+      kept_a = cache->get({a.lazy->formal, false, at, m, k, a.box.row, a.box.column, a.lazy->box}, m * k,
                           static_cast<int>(base::ceil_div(k, host::block_k)),
                           [&](int block, float* to) { host::pack_a_block(a.tile, at, m, k, block, to); });
       rows = kept_a.get();
@@ -153,7 +151,7 @@ class MatMulExec final : public StepExec {
     float* c = reinterpret_cast<float*>(acc.data);
     if (cache && b.lazy && b.lazy->reused && m > 1) {
       kept_b =
-          cache->get({b.lazy->formal, true, bt, k, n, b.row, b.column, b.lazy->box}, static_cast<int64_t>(host::panel_elements(k, n)),
+          cache->get({b.lazy->formal, true, bt, k, n, b.box.row, b.box.column, b.lazy->box}, static_cast<int64_t>(host::panel_elements(k, n)),
                      static_cast<int>(base::ceil_div(n, part_columns)), [&](int part, float* to) {
                        const int64_t first = part * part_columns;
                        host::pack_b(b.tile, bt, k, first, std::min(part_columns, n - first), to + first * k);

@@ -8,18 +8,19 @@ namespace spyre::card {
 
 namespace {
 
-/// Where a box lies when it fills a tile of `shape` evenly: bytes from the allocation's start and between rows.
-bool lies_evenly(const SymbolMap& map, const MemBox& box, const View& shape, int64_t& start, int64_t& row_stride) {
+/// Where a box lies: bytes from the allocation's start and between rows.
+struct Place {
+  int64_t start = 0, row_stride = 0, rows = 1, cols = 1;
+};
+bool lies_evenly(const SymbolMap& map, const MemBox& box, Place& place) {
   if (!map.separable() || map.stick_step() < 0 || box.rank == 0) return false;
   const int last = box.rank - 1;
-  const int64_t lanes = map.stick_lanes();
-  int64_t at = map.constant(), made = 1, step = 0;
+  int64_t at = map.constant(), step = 0;
   int row_dim = -1;
   for (int d = 0; d <= last; ++d) {
     const auto& dim = box.dims[d];
     if (dim.base < 0 || dim.extent <= 0 || dim.base + dim.step * (dim.extent - 1) >= map.size(d)) return false;
     at += map.part(d, dim.base);
-    made *= dim.extent;
     if (d == last || dim.extent == 1) continue;
     if (row_dim >= 0) return false;
     step = map.even_step(d, dim.base, dim.base + dim.step * (dim.extent - 1));
@@ -27,52 +28,65 @@ bool lies_evenly(const SymbolMap& map, const MemBox& box, const View& shape, int
     row_dim = d;
   }
   const auto& inner = box.dims[last];
-  if (inner.step != 1 || (inner.extent > 1 && inner.stride != 1) || inner.base % lanes != 0) return false;
-  if (made != shape.numel() || shape.last_size() != inner.extent) return false;
+  if (inner.step != 1 || (inner.extent > 1 && inner.stride != 1) || inner.base % map.stick_lanes() != 0) return false;
   const int64_t bytes = map.element_bytes();
-  start = at * bytes;
-  row_stride = row_dim < 0 ? 0 : step * box.dims[row_dim].step * bytes;
+  place.start = at * bytes;
+  place.cols = inner.extent;
+  if (row_dim < 0) return true;
+  place.rows = box.dims[row_dim].extent;
+  place.row_stride = step * box.dims[row_dim].step * bytes;
   return true;
 }
 
 }  // namespace
 
-bool tile_in_memory(const LazyTile& lazy, host::Tile& tile) {
-  int64_t start = 0;
-  if (!lies_evenly(*lazy.map, lazy.box, lazy.to, start, tile.row_stride)) return false;
-  tile.format = lazy.to.format;
-  tile.data = lazy.memory + start;
-  tile.stick_stride = lazy.map->stick_step() * lazy.map->element_bytes();
-  tile.lanes = lazy.map->stick_lanes();
+bool made_in_memory(const LazyTile& lazy, MadeInMemory& made) {
+  Place place;
+  if (!lies_evenly(*lazy.map, lazy.box, place)) return false;
+  made.rows = place.rows, made.cols = place.cols;
+  made.tile.format = lazy.to.format;
+  made.tile.data = lazy.memory + place.start;
+  made.tile.row_stride = place.row_stride;
+  made.tile.stick_stride = lazy.map->stick_step() * lazy.map->element_bytes();
+  made.tile.lanes = lazy.map->stick_lanes();
   return true;
 }
 
-bool part_in_memory(const LazyTile& lazy, int64_t row, int64_t column, int64_t cols, host::Tile& tile) {
-  if (!tile_in_memory(lazy, tile)) return false;
-  const int64_t per_stick = tile.per_stick(), lane = column % per_stick;
+BoxInMemory box_of(const View& view, const std::byte* base, int64_t row_elements) {
+  const int64_t first = (view.data - base) / base::format_bytes(view.format);
+  return {first / row_elements, first % row_elements, view.rows(), view.last_size()};
+}
+
+bool box_in_memory(const MadeInMemory& made, const BoxInMemory& box, host::Tile& tile) {
+  if (box.row + box.rows > made.rows || box.column + box.cols > made.cols) return false;
+  tile = made.tile;
+  const int64_t per_stick = tile.per_stick(), lane = box.column % per_stick;
   if (lane != 0) {
-    if (lane + cols > per_stick) return false;
-    tile.lanes = cols;  // what follows in the stick isn't its business
+    if (lane + box.cols > per_stick) return false;
+    tile.lanes = box.cols;  // what follows in the stick isn't its business
   }
-  tile.data += row * tile.row_stride + column / per_stick * tile.stick_stride + lane * base::format_bytes(tile.format);
+  tile.data +=
+      box.row * tile.row_stride + box.column / per_stick * tile.stick_stride + lane * base::format_bytes(tile.format);
   return true;
 }
 
 bool store_in_memory(const SymbolMap& map, std::byte* memory, const MemBox& box, const View& from,
                      host::MutableTile& tile) {
-  int64_t start = 0;
   const int64_t lanes = base::elements_per_stick(from.format);
   if (from.last_size() % lanes != 0 || map.stick_lanes() != lanes) return false;
-  if (!lies_evenly(map, box, from, start, tile.row_stride)) return false;
+  Place place;
+  if (!lies_evenly(map, box, place) || place.rows != from.rows() || place.cols != from.last_size()) return false;
   tile.format = from.format;
-  tile.data = memory + start;
+  tile.data = memory + place.start;
+  tile.row_stride = place.row_stride;
   tile.stick_stride = map.stick_step() * map.element_bytes();
   return true;
 }
 
-bool decode_rows(LazyTile& lazy, const host::Tile& tile) {
+bool decode_rows(LazyTile& lazy, const MadeInMemory& made) {
   constexpr int64_t most = 32 << 10;
-  const int64_t rows = lazy.to.rows(), cols = lazy.to.last_size();
+  const host::Tile& tile = made.tile;
+  const int64_t rows = made.rows, cols = made.cols;
   // Long rows are kept off multiples of 4 KB; short ones share a strip and follow each other.
   const int64_t stride = cols >= 512 ? cols + 32 : cols;
   const int64_t elements = rows * stride;

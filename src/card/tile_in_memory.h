@@ -6,20 +6,29 @@
 
 namespace spyre::card {
 
-/// Describes the tile over device memory and returns true when it is two-dimensional (or one row), its sticks lie
-/// evenly and nothing of it needs filling.
-bool tile_in_memory(const LazyTile& lazy, host::Tile& tile);
+/// What a load makes of a tile, where it lies: all of it, or less where the access is clipped.
+struct MadeInMemory {
+  host::Tile tile;
+  int64_t rows = 0, cols = 0;
+};
+/// False when it isn't two-dimensional (or one row) or its sticks don't lie evenly.
+bool made_in_memory(const LazyTile& lazy, MadeInMemory& made);
 
-/// The same for the part of it that begins at this row and column and has `cols` columns: from a stick's first lane on,
-/// or within one stick.
-bool part_in_memory(const LazyTile& lazy, int64_t row, int64_t column, int64_t cols, host::Tile& tile);
+/// A box of the tile, when the load makes all of it (nothing needs filling) and it begins with a stick or is within one.
+struct BoxInMemory {
+  int64_t row = 0, column = 0, rows = 0, cols = 0;
+};
+bool box_in_memory(const MadeInMemory& made, const BoxInMemory& box, host::Tile& tile);
 
-/// The same for a box that is to be stored from `from`, under the further condition that rows are whole sticks.
+/// The box that an operand's view is of `buffer`, which begins at `base`.
+BoxInMemory box_of(const View& view, const std::byte* base, int64_t row_elements);
+
+/// Where a box that is to be stored from `from` lies, when it is as even and rows are whole sticks.
 bool store_in_memory(const SymbolMap& map, std::byte* memory, const MemBox& box, const View& from,
                      host::MutableTile& tile);
 
-/// Decodes such a tile of real numbers to float32 rows, once for all steps that read it. False (and nothing done) when
-/// it has more elements than a second-level cache holds together with the results.
-bool decode_rows(LazyTile& lazy, const host::Tile& tile);
+/// Decodes what is made to float32 rows, once for all steps that read it. False (and nothing done) when it has more
+/// elements than a second-level cache holds together with the results.
+bool decode_rows(LazyTile& lazy, const MadeInMemory& made);
 
 }  // namespace spyre::card

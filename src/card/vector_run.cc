@@ -46,16 +46,19 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<cons
     if (core.run->lazy_loads && core.lazy[buffer].pending) {
       bool written = false;
       for (const View& r : results) written = written || r.buffer == buffer;
-      s.in_memory = !written && o.whole() && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
+      LazyTile& lazy = core.lazy[buffer];
+      MadeInMemory made;
+      const BoxInMemory box = box_of(s.view, core.buffers[buffer], o.info().row_elements);
+      s.in_memory = !written && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
                     (program.rank_ <= 2 || s.view.rank == 1 || o.single(0)) &&  // rows of the box are rows of the tile
-                    tile_in_memory(core.lazy[buffer], s.tile);
+                    made_in_memory(lazy, made) && box_in_memory(made, box, s.tile);
       if (!s.in_memory) {
         materialize(core, buffer);
-      } else if (decode_rows(core.lazy[buffer], s.tile)) {
+      } else if (decode_rows(lazy, made)) {
         s.in_memory = false;
         s.view.format = Format::f32;
-        s.view.data = reinterpret_cast<std::byte*>(core.lazy[buffer].rows.data.get());
-        if (s.view.rank == 2) s.view.stride[0] = core.lazy[buffer].rows.stride;
+        s.view.data = reinterpret_cast<std::byte*>(lazy.rows.data.get() + box.row * lazy.rows.stride + box.column);
+        if (s.view.rank == 2) s.view.stride[0] = lazy.rows.stride;
       }
     }
     const int shift = program.rank_ - s.view.rank;
