@@ -122,8 +122,13 @@ class MatmulSearch {
       if (parts > 1 && (shape_.sum != Format::f32 || ceil_div(size, parts) < 256 || shape_.empty)) break;
       if (ceil_div(size, matmul_chunk(shape_, shape_.depth, parts)) != parts) continue;
       kernel_.grid.back() = static_cast<int32_t>(parts);
-      choose_tile(128, 512, std::max<int64_t>(size, 1));
-      estimate();
+      std::vector<int64_t> last;
+      for (const int64_t rows : {128, 64, 32}) {  // more trips overlap better, fewer multiply better
+        choose_tile(rows, 512, std::max<int64_t>(size, 1));
+        if (kernel_.tile == last) continue;
+        last = kernel_.tile;
+        estimate();
+      }
     }
     kernel_.grid.back() = 1;
   }
@@ -208,7 +213,7 @@ class MatmulSearch {
     for (const int32_t p : kernel_.grid) cores *= p;
     const std::vector<int> order = matmul_order(shape_, kernel_);
     const bool streams = depth_trips > 1 || points > 1;
-    double memory = 0;
+    double memory = 0, first = 0;
     for (int side = 0; side < 2; ++side) {
       const AxisRef& ref = shape_.operand(side);
       double loads = 1, pending = 1;
@@ -222,7 +227,9 @@ class MatmulSearch {
       for (size_t i = 0; i < shape_.parallel.size(); ++i)
         if (ref.strides[static_cast<size_t>(shape_.parallel[i])] == 0)
           group = std::max(group, static_cast<double>(kernel_.grid[i]));
-      memory += loads * static_cast<double>(operand_bytes(side, bytes_[side])) * cores / group;
+      const double once = static_cast<double>(operand_bytes(side, bytes_[side])) * cores / group;
+      memory += loads * once;
+      first += once;
     }
     memory += tiles * static_cast<double>(rows * padded(lanes, 2)) * cores / kernel_.grid.back();
     const double memory_ps = static_cast<double>(timing::bytes_ps(memory, d_.memory_gbps));
@@ -236,7 +243,10 @@ class MatmulSearch {
         tiles * static_cast<double>(timing::sfp_ps(static_cast<double>(rows * ceil_div(lanes, d_.sfp_lanes_f32)) *
                                                        static_cast<double>(2 * kernel_.nodes.size()),
                                                    d_));
-    const double total = std::max({steps * (work + start), memory_ps, own_ps, sfp}) + psum + work + start * 8;
+    // What nothing overlaps: the first operands on their way in, the last result on its way out.
+    const double in_out = static_cast<double>(
+        timing::bytes_ps(first + static_cast<double>(rows * padded(lanes, 2)) * cores, d_.memory_gbps));
+    const double total = std::max({steps * (work + start), memory_ps, own_ps, sfp}) + psum + work + in_out + start * 8;
     kernel_.cost_ps = static_cast<int64_t>(std::min(total, 9e17));
     found_.push_back(kernel_);
     if (found_.size() > 4096) {
