@@ -15,7 +15,11 @@ int64_t price(const graph::Graph& instance, const plan::KernelPlan& kernel, cons
     program::verify(lowered.program, description);
     timing::ScalarValues scalars;
     for (const program::Scalar& s : lowered.program.scalars) scalars.push_back(std::clamp(0.0, s.lo, s.hi));
-    return timing::walk(lowered.program, scalars, description).total_ps;
+    timing::WalkOptions options;  // the kernels before have just written what the instance makes
+    for (const Lowered::Source& source : lowered.symbols)
+      options.written.push_back(source.value != graph::none &&
+                                instance.values[graph::at(source.value)].node != graph::none);
+    return timing::walk(lowered.program, scalars, description, options).total_ps;
   } catch (const Error& e) {
     if (e.fault() != Fault::program && e.fault() != Fault::unimplemented) throw;
     if (why) *why = e.what();

@@ -180,9 +180,10 @@ bool Grouper::reads(size_t group, size_t source) const {
   return false;
 }
 
-/// A kernel of rows may run as late as `until`: nothing between needs it, or stores over what it reads.
+/// A kernel may run as late as `until`: nothing between needs it, or stores over what it reads.
 bool Grouper::may_wait(size_t source, size_t until) const {
-  if (form_of(graph_.nodes[at(groups_[source][0])].kind) != Form::rows) return false;
+  const Form form = form_of(graph_.nodes[at(groups_[source][0])].kind);
+  if (form != Form::rows && form != Form::matmul) return false;
   for (size_t between = source + 1; between < until; ++between) {
     if (reads(between, source)) return false;
     for (Id n : groups_[between]) {

@@ -212,6 +212,8 @@ MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> node
         refuse_product(node, "an operand that is read backwards");
   }
   choose_formats(context, node, shape);
+  for (size_t n = 1; n < nodes.size(); ++n)
+    shape.whole_rows = shape.whole_rows || std::holds_alternative<graph::Reduce>(context.graph.nodes[at(nodes[n])].kind);
   shape.align.assign(shape.axes.sizes.size(), 1);
   for (size_t n = 0; n < nodes.size(); ++n) {
     const graph::Node& member = context.graph.nodes[static_cast<size_t>(nodes[n])];
@@ -225,7 +227,7 @@ MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> node
 int64_t matmul_chunk(const MatmulShape& shape, int axis, int64_t parts) {
   const int64_t size = shape.axes.sizes[static_cast<size_t>(axis)];
   int64_t align = axis == shape.depth ? 1 : shape.align[static_cast<size_t>(axis)];
-  if (parts <= 1 || align == 0) return std::max<int64_t>(size, 1);
+  if (parts <= 1 || align == 0 || (axis == shape.lane && shape.whole_rows)) return std::max<int64_t>(size, 1);
   if (axis == shape.depth || axis == shape.lane) align = std::lcm(align, base::elements_per_stick(shape.compute));
   return round_up(ceil_div(size, parts), align);
 }

@@ -1,4 +1,4 @@
-// The matmul form: a Contract and the Maps behind it, on the accumulator tile.
+// The matmul form: a Contract and what follows on its accumulator tile: Maps, and Reduces of its rows (norms).
 //
 // KernelPlan::grid: parts of each axis of MatmulShape::parallel, then parts of the depth axis (sums over these are
 // added by psum). KernelPlan::tile: rows, lanes, depth.
@@ -24,6 +24,7 @@ struct MatmulShape {
   bool empty = false;    ///< there are no terms: the sum is 0 (the empty axes have size 1 here)
   bool on_pt = true;     ///< else sfp.mm, on operands in `compute`
   bool trap = false;     ///< a sum outside int32 stops the program
+  bool whole_rows = false;  ///< a Reduce follows: one tile has all lanes
   base::Format compute = base::Format::dl16;  ///< of the operands that are multiplied
   base::Format sum = base::Format::f32;       ///< of the accumulator
   int32_t repack = graph::none;               ///< b is read from this repack of the plan: reads[1] is of the copy

@@ -69,16 +69,21 @@ class MatmulSearch {
         const AxisRef& read = node.reads[r];
         if (read.internal) continue;
         const int64_t bytes = 2 * base::format_bytes(memory_format(context_, read.value));
-        if (read.strides[row] != 0)
+        if (read.strides[row] != 0) {
           tile_bytes_ += bytes;
-        else if (read.strides[lane] != 0)
+          read_bytes_ += static_cast<double>(bytes) / 2 * ns_per_byte(read.value) * d_.memory_gbps;
+        } else if (read.strides[lane] != 0) {
           row_bytes_ += bytes;
+        }
       }
       const graph::Node& member = context_.graph.nodes[static_cast<size_t>(nodes[n])];
+      reduces_ += std::holds_alternative<graph::Reduce>(member.kind) ? 1 : 0;
       for (const graph::Id value : member.results) {
         if (n > 0) tile_bytes_ += 4;
-        if (in_memory(context_.plan.homes[static_cast<size_t>(value)].kind))
-          tile_bytes_ += 2 * base::format_bytes(memory_format(context_, value));
+        if (!in_memory(context_.plan.homes[at(value)].kind)) continue;
+        const int64_t bytes = base::format_bytes(memory_format(context_, value));
+        tile_bytes_ += 2 * bytes;
+        written_bytes_ += static_cast<double>(bytes);
       }
     }
   }
@@ -149,19 +154,20 @@ class MatmulSearch {
     };
     const int64_t lane_unit = std::lcm(stick, std::max<int64_t>(shape_.align[static_cast<size_t>(shape_.lane)], 1));
     const int64_t row_unit = std::max<int64_t>(shape_.align[static_cast<size_t>(shape_.row)], 1);
+    if (shape_.whole_rows) lanes = all_lanes;
     for (;;) {
       kernel_.tile = {shape_.trap ? 1 : even(all_rows, rows, row_unit), even(all_lanes, lanes, lane_unit),
                       even(all_depth, depth, stick)};
       if (lx_bytes() <= d_.lx_usable_bytes * 9 / 10) return;
       if (kernel_.tile[2] > 512) {
         depth = std::max<int64_t>(512, kernel_.tile[2] / 2);
-      } else if (kernel_.tile[1] > 256 && lanes > 256) {
+      } else if (kernel_.tile[1] > 256 && lanes > 256 && !shape_.whole_rows) {
         lanes = 256;
       } else if (kernel_.tile[0] > 64 && rows > 64) {
         rows = 64;
       } else if (kernel_.tile[2] > stick && depth > stick) {
         depth = std::max(stick, kernel_.tile[2] / 2);
-      } else if (kernel_.tile[1] > lane_unit && lanes > stick) {
+      } else if (kernel_.tile[1] > lane_unit && lanes > stick && !shape_.whole_rows) {
         lanes = std::max(stick, kernel_.tile[1] / 2);
       } else if (kernel_.tile[0] > row_unit && rows > 1) {
         rows = std::max<int64_t>(1, kernel_.tile[0] / 2);
@@ -187,6 +193,32 @@ class MatmulSearch {
     return bytes + kernel_.slots * sum + ceil_div(sum, 4) * tile_bytes_ + padded(kernel_.tile[1], 4) * row_bytes_;
   }
 
+  /// How often a core loads an operand: once per change of what it depends on.
+  double loads_of(int side, const std::vector<AxisParts>& parts) const {
+    double loads = 1, pending = 1;
+    for (int a : matmul_order(shape_, kernel_)) {
+      pending *= static_cast<double>(parts[static_cast<size_t>(a)].trips());
+      if (shape_.operand(side).strides[static_cast<size_t>(a)] != 0) loads *= pending, pending = 1;
+    }
+    return loads;
+  }
+
+  /// Of one tile of an operand, on all cores at once: at the pace of one core, and of the memory.
+  std::pair<double, double> load_ps(int side, double cores) const {
+    const AxisRef& ref = shape_.operand(side);
+    double group = 1;  // that shares it
+    for (size_t i = 0; i < shape_.parallel.size(); ++i)
+      if (ref.strides[static_cast<size_t>(shape_.parallel[i])] == 0)
+        group = std::max(group, static_cast<double>(kernel_.grid[i]));
+    const auto bytes = static_cast<double>(operand_bytes(side, bytes_[side]));
+    return {bytes * 1000 / d_.memory_core_gbps, bytes * cores / group * 1000 * ns_per_byte(ref.value)};
+  }
+  /// What the instance makes has just been written.
+  double ns_per_byte(graph::Id value) const {
+    const bool made = context_.graph.values[at(value)].node != graph::none;
+    return 1 / d_.memory_gbps + (made ? d_.raw_reuse_ns_per_byte : 0);
+  }
+
   /// Modelled time of the busiest core, roughly: enough to rank.
   void estimate() {
     const auto parts = matmul_parts(shape_, kernel_);
@@ -208,45 +240,35 @@ class MatmulSearch {
       work = static_cast<double>(
           timing::sfp_ps(static_cast<double>(rows * depth * ceil_div(lanes, d_.sfp_lanes_f32)), d_));
     }
-    // Memory: each operand once per change of what it depends on.
     double cores = 1;
     for (const int32_t p : kernel_.grid) cores *= p;
-    const std::vector<int> order = matmul_order(shape_, kernel_);
+    // One load after the other on each core, while all of them share the memory.
+    double load = 0, first = 0, memory = 0;
     const bool streams = depth_trips > 1 || points > 1;
-    double memory = 0, first = 0;
     for (int side = 0; side < 2; ++side) {
-      const AxisRef& ref = shape_.operand(side);
-      double loads = 1, pending = 1;
-      for (int a : order) {
-        const auto trips = static_cast<double>(parts[static_cast<size_t>(a)].trips());
-        pending *= trips;
-        if (ref.strides[static_cast<size_t>(a)] != 0) loads *= pending, pending = 1;
-      }
-      if (streams) loads = tiles * points * depth_trips;
-      double group = 1;
-      for (size_t i = 0; i < shape_.parallel.size(); ++i)
-        if (ref.strides[static_cast<size_t>(shape_.parallel[i])] == 0)
-          group = std::max(group, static_cast<double>(kernel_.grid[i]));
-      const double once = static_cast<double>(operand_bytes(side, bytes_[side])) * cores / group;
-      memory += loads * once;
-      first += once;
+      const double loads = streams ? steps : loads_of(side, parts);
+      const auto [core_ps, memory_ps] = load_ps(side, cores);
+      load += loads * std::max(core_ps, memory_ps);
+      first += std::max(core_ps, memory_ps);
+      memory += loads * memory_ps;
     }
-    memory += tiles * static_cast<double>(rows * padded(lanes, 2)) * cores / kernel_.grid.back();
-    const double memory_ps = static_cast<double>(timing::bytes_ps(memory, d_.memory_gbps));
-    const double own_ps = static_cast<double>(timing::bytes_ps(memory / cores, d_.memory_core_gbps));
+    const double elements = static_cast<double>(rows * padded(lanes, 2) / 2) * cores / kernel_.grid.back();
+    const auto share = [&](double bytes) { return bytes * elements * 1000 / d_.memory_gbps; };
+    load += tiles * share(read_bytes_);
+    memory += tiles * share(read_bytes_ + written_bytes_);
     double psum = 0;
     if (kernel_.grid.back() > 1)
       psum = tiles * static_cast<double>(timing::psum_ps(rows * lanes * 4, kernel_.grid.back(), 1, d_));
     const double start = static_cast<double>(timing::cycles_ps(4 * d_.step_cycles, d_.core_ghz));
     // The accumulator's way through the SFP, once a tile.
-    const double sfp =
-        tiles * static_cast<double>(timing::sfp_ps(static_cast<double>(rows * ceil_div(lanes, d_.sfp_lanes_f32)) *
-                                                       static_cast<double>(2 * kernel_.nodes.size()),
-                                                   d_));
-    // What nothing overlaps: the first operands on their way in, the last result on its way out.
-    const double in_out = static_cast<double>(
-        timing::bytes_ps(first + static_cast<double>(rows * padded(lanes, 2)) * cores, d_.memory_gbps));
-    const double total = std::max({steps * (work + start), memory_ps, own_ps, sfp}) + psum + work + in_out + start * 8;
+    const int64_t vectors = rows * ceil_div(lanes, d_.sfp_lanes_f32);
+    const double sfp = tiles * static_cast<double>(timing::sfp_ps(static_cast<double>(vectors) *
+                                                                      static_cast<double>(2 * kernel_.nodes.size()),
+                                                                  d_) +
+                                                   timing::sfp_lanes_ps(vectors * reduces_, d_));
+    // What nothing overlaps: the first operands on their way in, the last tile's work, and its result on its way out.
+    const double total = std::max({steps * (work + start), load, memory, sfp}) + psum + first + work + sfp / tiles +
+                         share(written_bytes_) + start * 8;
     kernel_.cost_ps = static_cast<int64_t>(std::min(total, 9e17));
     found_.push_back(kernel_);
     if (found_.size() > 4096) {
@@ -261,31 +283,38 @@ class MatmulSearch {
   MatmulShape shape_;
   KernelPlan kernel_;
   int64_t bytes_[2] = {2, 2}, turned_bytes_[2] = {0, 0};
-  int64_t tile_bytes_ = 0, row_bytes_ = 0;  ///< of the maps: per element of the tile, and of one row
+  int64_t tile_bytes_ = 0, row_bytes_ = 0;      ///< of LX for the maps: per element of the tile, and of one row
+  int64_t reduces_ = 0;
+  double read_bytes_ = 0, written_bytes_ = 0;  ///< of memory, per element of the tile
   std::vector<KernelPlan> found_;
 };
 
 }  // namespace
 
 bool matmul_accepts(const Context& context, std::span<const graph::Id> nodes) {
-  constexpr size_t most_nodes = 16;
+  constexpr size_t most_nodes = 24;
   if (nodes.empty() || nodes.size() > most_nodes) return false;
   const auto* contract = std::get_if<Contract>(&context.graph.nodes[static_cast<size_t>(nodes[0])].kind);
   if (contract == nullptr || !contract->a.gathers.empty() || !contract->b.gathers.empty()) return false;
-  for (size_t n = 1; n < nodes.size(); ++n)
-    if (!std::holds_alternative<graph::Map>(context.graph.nodes[static_cast<size_t>(nodes[n])].kind)) return false;
+  for (size_t n = 1; n < nodes.size(); ++n) {
+    const graph::Kind& kind = context.graph.nodes[at(nodes[n])].kind;
+    if (!std::holds_alternative<graph::Map>(kind) && !std::holds_alternative<graph::Reduce>(kind)) return false;
+  }
   try {
     const MatmulShape shape = matmul_shape(context, nodes);
     if (shape.empty && nodes.size() > 1) return false;
+    const NodeAxes& product = shape.axes.nodes[0];
     for (size_t n = 1; n < nodes.size(); ++n) {
       const NodeAxes& node = shape.axes.nodes[n];
-      bool inside = false;
-      for (const AxisRef& r : node.reads) inside = inside || r.internal;
-      if (!inside) return false;
-      for (size_t a = 0; a < shape.axes.sizes.size(); ++a)
-        if (node.has[a] != shape.axes.nodes[0].has[a] && !shape.axes.nodes[0].reduced[a]) return false;
-      for (size_t a = 0; a < shape.axes.sizes.size(); ++a)
-        if (node.has[a] && shape.axes.nodes[0].reduced[a]) return false;
+      if (std::none_of(node.reads.begin(), node.reads.end(), [](const AxisRef& r) { return r.internal; })) return false;
+      const bool reduces = std::holds_alternative<graph::Reduce>(context.graph.nodes[at(nodes[n])].kind);
+      for (size_t a = 0; a < shape.axes.sizes.size(); ++a) {
+        const bool lanes = static_cast<int>(a) == shape.lane;
+        if (node.reduced[a] != (reduces && lanes)) return false;
+        // Of whole rows there may be values without lanes.
+        const bool must_have = product.has[a] && !product.reduced[a] && !(lanes && shape.whole_rows);
+        if (must_have ? !node.has[a] : node.has[a] && product.reduced[a]) return false;
+      }
     }
     return MatmulSearch(context, nodes).fits_smallest();
   } catch (const Error& error) {

@@ -45,10 +45,10 @@ std::vector<layout::Geometry> placements(const graph::Value& value, bool ieee) {
       add(by_default(matrix, {row, 1}));
       if (row % lanes == 0) add(by_default({elements}, {1}));
     };
-    with_rows_of(sizes.back());
     int64_t row = 1;
     for (size_t d = sizes.size(); d-- > 0 && row % lanes != 0;) row *= sizes[d];
     if (row % lanes == 0) with_rows_of(row);
+    with_rows_of(sizes.back());
   }
   add(by_default(numbers(value.sizes), numbers(value.strides)));
   return out;

@@ -35,6 +35,7 @@ struct WalkOptions {
   bool jump = true;                    ///< skip periodic trips (exact); false: the full walk
   base::TraceWriter* trace = nullptr;  ///< a track per unit of the followed cores; implies no jump for traced kernels
   int64_t trace_start_ps = 0;
+  std::vector<char> written = {};  ///< per program symbol, whether what ran before has written it; empty: none
 };
 
 /// Deterministic, integer picoseconds; depends on program, scalars and description only. `program` must be verified.

@@ -46,7 +46,8 @@ Timeline walk(const program::Program& program, const ScalarValues& scalars, cons
   }
   Timeline timeline;
   std::map<CallKey, KernelTime> known;
-  std::vector<char> written(program.symbols.size(), 0);
+  std::vector<char> written = options.written;
+  written.resize(program.symbols.size());
   timeline.calls.reserve(program.calls.size());
   if (options.trace) options.trace->name_process(1, "calls");
   for (const program::Call& call : program.calls) {
