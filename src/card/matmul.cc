@@ -150,12 +150,12 @@ class MatMulExec final : public StepExec {
     }
     float* c = reinterpret_cast<float*>(acc.data);
     if (cache && b.lazy && b.lazy->reused && m > 1) {
-      kept_b =
-          cache->get({b.lazy->formal, true, bt, k, n, b.box.row, b.box.column, b.lazy->box}, static_cast<int64_t>(host::panel_elements(k, n)),
-                     static_cast<int>(base::ceil_div(n, part_columns)), [&](int part, float* to) {
-                       const int64_t first = part * part_columns;
-                       host::pack_b(b.tile, bt, k, first, std::min(part_columns, n - first), to + first * k);
-                     });
+      kept_b = cache->get({b.lazy->formal, true, bt, k, n, b.box.row, b.box.column, b.lazy->box},
+                          static_cast<int64_t>(host::panel_elements(k, n)),
+                          static_cast<int>(base::ceil_div(n, part_columns)), [&](int part, float* to) {
+                            const int64_t first = part * part_columns;
+                            host::pack_b(b.tile, bt, k, first, std::min(part_columns, n - first), to + first * k);
+                          });
       host::MatmulArgs args;
       args.m = m, args.n = n, args.k = k;
       args.a = rows, args.lda = lda, args.panels = kept_b.get();

@@ -64,6 +64,35 @@ INSTANTIATE_TEST_SUITE_P(Kinds, MatMul,
                                          MatMulCase{"i32", "i32", "sfp.mm", false, false, 17, 100, 33},
                                          MatMulCase{"i32", "i32", "sfp.mm", true, true, 5, 100, 33}));
 
+/// Operands that are parts of loaded tiles: within a stick, from a stick on, across sticks; of rows, too. Two products
+/// of one tile, as heads of an attention.
+TEST(MatMulOfParts, ReadsTheLanesItNames) {
+  const int64_t rows = 13, lanes = 192, n = 5;
+  for (const auto& [first, width] : std::vector<std::pair<int64_t, int64_t>>{
+           {0, 32}, {32, 32}, {64, 64}, {64, 100}, {96, 96}, {48, 16}, {40, 24}, {7, 150}}) {
+    const std::string part = std::to_string(first) + "..", end = std::to_string(first + width);
+    Machine m(
+        one_kernel({"x: in dl16 [13,192]", "w: in dl16 [5,192]", "y: out f32 [13,5]", "z: out f32 [4,5]"}, "c:1",
+                   "buf a dl16[13,192] x1\n ld a = x[0..13, 0..192]\n buf b dl16[5,192] x1\n ld b = w[0..5, 0..192]\n"
+                   " buf s f32[13,5] x1\n pt s = a[_, " +
+                       part + end + "] * b[_, " + part + end +
+                       "]^T\n st y[0..13, 0..5] = s\n"
+                       " buf t f32[4,5] x1\n pt t = a[6..10, " +
+                       part + end + "] * b[_, " + part + end + "]^T\n st z[0..4, 0..5] = t"));
+    const auto x = m.set("x", noise(1)), w = m.set("w", noise(2));
+    m.run_every_way();
+    const auto y = m.get("y"), z = m.get("z");
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t k = first; k < first + width; ++k) sum += x[i * lanes + k] * w[j * lanes + k];
+        ASSERT_NEAR(y[i * n + j], sum, 1e-4) << first << " " << width << ": " << i << "," << j;
+        if (i < 6 || i >= 10) continue;
+        ASSERT_NEAR(z[(i - 6) * n + j], sum, 1e-4) << first << " " << width;
+      }
+  }
+}
+
 TEST(Ring, ShiftMovesValuesToHigherCoordinates) {
   for (int by : {1, 3, -1}) {
     Machine m(one_kernel({"x: in f32 [8,40]", "y: out f32 [8,40]"}, "a:2, b:4",

@@ -59,12 +59,10 @@ BoxInMemory box_of(const View& view, const std::byte* base, int64_t row_elements
 
 bool box_in_memory(const MadeInMemory& made, const BoxInMemory& box, host::Tile& tile) {
   if (box.row + box.rows > made.rows || box.column + box.cols > made.cols) return false;
+  const int64_t per_stick = made.tile.per_stick(), lane = box.column % per_stick;
+  if (lane != 0 && lane + box.cols > per_stick) return false;
   tile = made.tile;
-  const int64_t per_stick = tile.per_stick(), lane = box.column % per_stick;
-  if (lane != 0) {
-    if (lane + box.cols > per_stick) return false;
-    tile.lanes = box.cols;  // what follows in the stick isn't its business
-  }
+  if (lane != 0) tile.lanes = box.cols;  // what follows in the stick isn't its business
   tile.data +=
       box.row * tile.row_stride + box.column / per_stick * tile.stick_stride + lane * base::format_bytes(tile.format);
   return true;

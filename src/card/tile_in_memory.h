@@ -14,7 +14,8 @@ struct MadeInMemory {
 /// False when it isn't two-dimensional (or one row) or its sticks don't lie evenly.
 bool made_in_memory(const LazyTile& lazy, MadeInMemory& made);
 
-/// A box of the tile, when the load makes all of it (nothing needs filling) and it begins with a stick or is within one.
+/// A box of the tile, when the load makes all of it (nothing needs filling) and it begins with a stick or is within
+/// one; else `tile` stays as it is.
 struct BoxInMemory {
   int64_t row = 0, column = 0, rows = 0, cols = 0;
 };

@@ -278,7 +278,8 @@ class StreamingAttention {
     for (size_t h = 0; h < heads_.size(); ++h) {
       const Id sum = heads_[h].sum;
       const auto its = [&](Id buffer) { return part(buffer, Shape::value, static_cast<int64_t>(h)); };
-      set(its(o), apply(VecOp::select, {empty(sum), number(0), apply(VecOp::div, {builder_.use(its(acc_)), use(sum)})}));
+      set(its(o),
+          apply(VecOp::select, {empty(sum), number(0), apply(VecOp::div, {builder_.use(its(acc_)), use(sum)})}));
     }
     builder_.store(out_.formal, out_.entries(range_, shape_.sizes), builder_.ref(o), out_ordered_);
     if (!shape_.logsumexp) return;

@@ -150,6 +150,59 @@ TEST(Attention, StreamsKeys) {
   }
 }
 
+/// Heads of half a stick, a quarter, one and a half, that lie next to each other: moved together, and one by one.
+TEST(Attention, ShortHeadsAreMovedTogether) {
+  uint64_t seed = 200;
+  for (const int64_t depth : {16, 32, 48, 96}) {
+    for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{70, 100}, {1, 130}}) {
+      Random random(++seed);
+      const int64_t heads = depth == 32 ? 6 : 4, batch = 2;
+      GraphMaker maker;
+      const auto input = [&](int64_t rows) {  // [batch, rows, heads, depth] in memory
+        return maker.input(HostType::f16, {batch, heads, rows, depth}, {rows * heads * depth, depth, heads * depth, 1});
+      };
+      Attention node;
+      node.q = input(queries), node.k = input(keys), node.v = input(keys);
+      if (pick(random, 0, 1) == 0) {
+        Ref mask = maker.input(HostType::f16, {batch, 1, queries, keys}, {queries * keys, 0, keys, 1});
+        maker.graph.values.back().name = "mask_add";
+        mask.sizes[1] = heads;
+        node.mask = mask;
+      } else {
+        node.causal = true;
+      }
+      node.scale = graph::Expr::f32(0.3);
+      const Ref y = maker.add(node, {HostType::f16})[0];
+      maker.graph.values[static_cast<size_t>(y.value)].strides =
+          as_sizes({queries * heads * depth, depth, heads * depth, 1});
+      maker.output(graph::whole(maker.graph, y.value));
+      plan::KernelPlan kernel;
+      kernel.form = plan::Form::attention;
+      kernel.nodes = {0};
+      const auto plan_of = [&](const plan::KernelPlan& k) {
+        plan::Plan plan = plain_plan(as_prepared(maker.graph), {k});
+        for (plan::Home& home : plan.homes)  // rows of all heads, as plan/placements.h puts them
+          home.geometry = layout::default_placement({home.geometry.storage_elements / (heads * depth), heads * depth},
+                                                    {heads * depth, 1}, HostType::f16, false)
+                              .geometry;
+        if (node.mask) plan.homes[3] = plain_plan(as_prepared(maker.graph), {k}).homes[3];
+        return plan;
+      };
+      const plan::Plan plan = plan_of(kernel);
+      const device::Description& description = for_test::test_device().description();
+      int together = 0;
+      for (const plan::KernelPlan& k : plan::attention_candidates({maker.graph, plan, description}, kernel.nodes)) {
+        if (k.tile[2] == 1 || together > 2 || price(maker.graph, k, plan, description) < 0) continue;
+        ++together;
+        RunSettings settings = settings_for(maker.graph, seed);
+        settings.checker = together == 2;
+        expect_runs_like_interpreter(maker.graph, plan_of(k), settings);
+      }
+      EXPECT_GT(together, 0) << "depth " << depth;
+    }
+  }
+}
+
 TEST(Attention, ModelShapesUseManyCores) {
   const device::Description& description = for_test::test_device().description();
   for (const Case& c :

@@ -244,10 +244,9 @@ class AttentionSearch {
     const double cycles = d_.sfp_function_cycles + 6 + (shape_.mask ? 2 : 0) + (causal_ ? 3 : 0);
     double work = static_cast<double>(timing::sfp_ps(vectors * cycles, d_)) + lane_sticks;
     const int64_t depth = shape_.sizes[Shape::depth] + shape_.sizes[Shape::value];
-    const double products = shape_.on_pt
-                                ? static_cast<double>(timing::pt_ps(rows, keys, depth, shape_.format, d_))
-                                : static_cast<double>(timing::sfp_ps(
-                                      vectors * static_cast<double>(depth / shape_.heads), d_));
+    const double products =
+        shape_.on_pt ? static_cast<double>(timing::pt_ps(rows, keys, depth, shape_.format, d_))
+                     : static_cast<double>(timing::sfp_ps(vectors * static_cast<double>(depth / shape_.heads), d_));
     work = shape_.on_pt ? std::max(work, products) : work + products;
     double cores = 1;
     for (const int32_t p : kernel_.grid) cores *= p;

@@ -28,8 +28,8 @@ struct AttentionShape {
   static constexpr int divided[] = {batch, kv_head, group, query};  ///< the axes of the grid but the keys
 };
 
-/// With this many heads in a tile: 1, or heads_that_fill_sticks(). Throws Error(unimplemented) naming what the form can't
-/// do.
+/// With this many heads in a tile: 1, or heads_that_fill_sticks(). Throws Error(unimplemented) naming what the form
+/// can't do.
 AttentionShape attention_shape(const Context& context, graph::Id node, int64_t heads = 1);
 
 /// How many heads, next to each other in memory, make whole sticks; 1 when one does, or when they can't be moved

@@ -157,6 +157,25 @@ TEST(Choose, LinearTakesTheMapsBehindIt) {
   EXPECT_EQ(p.home(p.prepared.graph.outputs[0].value).kind, Kind::output);
 }
 
+TEST(Choose, NormsJoinTheProductBeforeThem) {
+  Build g;
+  const Ref x = g.in({8, 128, 1536}), w = g.in({384, 1536}), b = g.in({384}), r = g.in({8, 128, 384});
+  const Ref sum = g.op("aten::add.Tensor", {r, g.op("aten::linear", {x, w, b}), graph::Size(1)});
+  const Planned p = g.plan({g.op("aten::layer_norm", {sum, sizes({384}), g.in({384}), g.in({384}), 1e-5, true})});
+  ASSERT_EQ(p.plan.kernels.size(), 1u) << p.text();
+  EXPECT_EQ(p.plan.kernels[0].form, Form::matmul);
+  EXPECT_EQ(p.plan.kernels[0].tile[1], 384) << "whole rows";
+}
+
+TEST(Choose, SumsOverOtherAxesThanTheLanesDont) {
+  Build g;
+  const Ref y = g.op("aten::mm", {g.in({64, 128}), g.in({128, 256})});
+  for (const int64_t dim : {0, 1}) {
+    const Planned p = g.plan({g.op("aten::sum.dim_IntList", {y, sizes({dim}), false, None})});
+    EXPECT_EQ(p.plan.kernels.size(), dim == 1 ? 1u : 2u) << p.text();
+  }
+}
+
 TEST(Choose, MadeTwiceIsPricedOnce) {
   Build g;
   const auto layer = [&](const Ref& x, const Ref& w) {

@@ -19,15 +19,11 @@ using program::Interval;
 /// What an i32 or predicate expression can be; nothing when it isn't known, or may leave int32.
 using Range = std::optional<Interval>;
 
-Range within_i32(Interval i) {
-  return i.lo < INT32_MIN || i.hi > INT32_MAX ? std::nullopt : Range(i);
-}
+Range within_i32(Interval i) { return i.lo < INT32_MIN || i.hi > INT32_MAX ? std::nullopt : Range(i); }
 
 /// Whether the comparison has one answer for all these numbers.
 std::optional<bool> compared(VecOp op, Interval a, Interval b) {
-  const auto decided = [](bool always, bool never) {
-    return always || never ? std::optional(always) : std::nullopt;
-  };
+  const auto decided = [](bool always, bool never) { return always || never ? std::optional(always) : std::nullopt; };
   const bool apart = a.hi < b.lo || b.hi < a.lo, same = a.is_point() && a == b;
   switch (op) {
     case VecOp::lt:

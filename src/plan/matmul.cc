@@ -213,7 +213,8 @@ MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> node
   }
   choose_formats(context, node, shape);
   for (size_t n = 1; n < nodes.size(); ++n)
-    shape.whole_rows = shape.whole_rows || std::holds_alternative<graph::Reduce>(context.graph.nodes[at(nodes[n])].kind);
+    shape.whole_rows =
+        shape.whole_rows || std::holds_alternative<graph::Reduce>(context.graph.nodes[at(nodes[n])].kind);
   shape.align.assign(shape.axes.sizes.size(), 1);
   for (size_t n = 0; n < nodes.size(); ++n) {
     const graph::Node& member = context.graph.nodes[static_cast<size_t>(nodes[n])];

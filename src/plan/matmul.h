@@ -20,10 +20,10 @@ struct MatmulShape {
   std::vector<int> parallel;            ///< axes of batch, m and n, ascending
   std::vector<int> terms;               ///< axes of k but `depth`, ascending
   int row = -1, lane = -1, depth = -1;  ///< the axes that tiles extend along; all others are walked one by one
-  bool swapped = false;  ///< rows are the Contract's n, lanes its m: where the result's memory runs along m
-  bool empty = false;    ///< there are no terms: the sum is 0 (the empty axes have size 1 here)
-  bool on_pt = true;     ///< else sfp.mm, on operands in `compute`
-  bool trap = false;     ///< a sum outside int32 stops the program
+  bool swapped = false;     ///< rows are the Contract's n, lanes its m: where the result's memory runs along m
+  bool empty = false;       ///< there are no terms: the sum is 0 (the empty axes have size 1 here)
+  bool on_pt = true;        ///< else sfp.mm, on operands in `compute`
+  bool trap = false;        ///< a sum outside int32 stops the program
   bool whole_rows = false;  ///< a Reduce follows: one tile has all lanes
   base::Format compute = base::Format::dl16;  ///< of the operands that are multiplied
   base::Format sum = base::Format::f32;       ///< of the accumulator

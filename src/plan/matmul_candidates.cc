@@ -262,10 +262,10 @@ class MatmulSearch {
     const double start = static_cast<double>(timing::cycles_ps(4 * d_.step_cycles, d_.core_ghz));
     // The accumulator's way through the SFP, once a tile.
     const int64_t vectors = rows * ceil_div(lanes, d_.sfp_lanes_f32);
-    const double sfp = tiles * static_cast<double>(timing::sfp_ps(static_cast<double>(vectors) *
-                                                                      static_cast<double>(2 * kernel_.nodes.size()),
-                                                                  d_) +
-                                                   timing::sfp_lanes_ps(vectors * reduces_, d_));
+    const double sfp =
+        tiles * static_cast<double>(
+                    timing::sfp_ps(static_cast<double>(vectors) * static_cast<double>(2 * kernel_.nodes.size()), d_) +
+                    timing::sfp_lanes_ps(vectors * reduces_, d_));
     // What nothing overlaps: the first operands on their way in, the last tile's work, and its result on its way out.
     const double total = std::max({steps * (work + start), load, memory, sfp}) + psum + first + work + sfp / tiles +
                          share(written_bytes_) + start * 8;
@@ -283,7 +283,7 @@ class MatmulSearch {
   MatmulShape shape_;
   KernelPlan kernel_;
   int64_t bytes_[2] = {2, 2}, turned_bytes_[2] = {0, 0};
-  int64_t tile_bytes_ = 0, row_bytes_ = 0;      ///< of LX for the maps: per element of the tile, and of one row
+  int64_t tile_bytes_ = 0, row_bytes_ = 0;  ///< of LX for the maps: per element of the tile, and of one row
   int64_t reduces_ = 0;
   double read_bytes_ = 0, written_bytes_ = 0;  ///< of memory, per element of the tile
   std::vector<KernelPlan> found_;

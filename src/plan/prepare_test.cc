@@ -195,6 +195,72 @@ mutate v1 = v4[4:1]
   EXPECT_EQ(std::count(p.replaces.begin(), p.replaces.end(), 1), 1);
 }
 
+TEST(Prepare, WhatSizesDecideLeavesExpressions) {
+  // v1's checks can't fail, so the gather is a strided read; v2's branch is never taken, and its load goes with it; of
+  // v3 the check may fail and stays.
+  const Prepared p = prepared(R"(
+input v0 f16 [8:4, 4:1]
+input v1 f16 [4:1]
+v2 f16 [6:4, 4:1] = map [6, 4] loads(v0[6:0, 4:1] gather(select(logical_or(lt(iota(0), 0), ge(iota(0), 8)), -1, add(iota(0), 1)), 8, 4, trap)) value(l0)
+v3 f16 [4:1] = map [4] loads(v0[4:1], v1[4:1]) value(select(gt(iota(0), 3), l1, l0))
+v4 f16 [4:1] = map [4] loads(v0[4:1], v1[4:1]) value(select(gt(iota(0), 2), l1, l0))
+output v2[6:4, 4:1]
+output v3[4:1]
+output v4[4:1]
+)");
+  const std::string text = graph::print(p.graph);
+  EXPECT_NE(text.find("loads(v0[6:4, 4:1 @ 4]) value(l0)"), std::string::npos) << text;
+  EXPECT_NE(text.find("loads(v0[4:1]) value(l0)"), std::string::npos) << text;
+  EXPECT_NE(text.find("select(gt(iota(0), 2), l1, l0)"), std::string::npos) << text;
+}
+
+TEST(Prepare, DimensionsThatOnlyRepeatAreMadeOnce) {
+  // A padding mask, the same for each of 3 queries, read whole, backwards, and transposed from the second key on.
+  const Prepared p = prepared(R"(
+input v0 f16 [2:4, 4:1]
+input v1 f16 [2:12, 3:4, 4:1]
+v2 b8 [2:12, 3:4, 4:1] = map [2, 3, 4] loads(v0[2:4, 3:0, 4:1]) value(gt(l0, 0.0))
+v3 f16 [2:12, 3:4, 4:1] = map [2, 3, 4] loads(v2[2:12, 3:4, 4:1]) value(select(l0, 0.0, -1.0))
+v4 f16 [2:12, 3:4, 4:1] = map [2, 3, 4] loads(v1[2:12, 3:4, 4:1], v3[2:12, 3:4, 4:1], v3[2:12, 3:-4, 4:-1 @ 11]) value(add(add(l0, l1), l2))
+v5 f16 [2:9, 3:3, 3:1] = map [2, 3, 3] loads(v3[2:12, 3:1, 3:4 @ 1]) value(l0)
+output v4[2:12, 3:4, 4:1]
+output v5[2:9, 3:3, 3:1]
+)");
+  for (const Id mask : {2, 3}) EXPECT_TRUE(p.graph.values[at(mask)].sizes[1].is(1)) << graph::print(p.graph);
+}
+
+TEST(Prepare, WhatIsReturnedOrReadByOtherMeansRepeats) {
+  const Prepared p = prepared(R"(
+input v0 f16 [4:1]
+v1 f16 [3:4, 4:1] = map [3, 4] loads(v0[3:0, 4:1]) value(exp(l0))
+v2 f16 [3:4, 4:1] = map [3, 4] loads(v0[3:0, 4:1]) value(neg(l0))
+v3 f16 [2:4, 4:1], v4 i64 [2:4, 4:1] = sort from(v2[3:4, 4:1]) over(0) first(2)
+v5 f16 [3:4, 4:1] = map [3, 4] loads(v1[3:4, 4:1]) value(mul(l0, 2.0))
+output v1[3:4, 4:1]
+output v3[2:4, 4:1]
+output v5[3:4, 4:1]
+)");
+  for (const Id value : {1, 2}) EXPECT_TRUE(p.graph.values[at(value)].sizes[0].is(3)) << graph::print(p.graph);
+}
+
+TEST(Prepare, WidenedValuesAreReadNarrow) {
+  // v1 has other strides, v3 (v2 afterwards) other numbers: they stay.
+  const Prepared p = prepared(R"(
+input v0 f16 [4:3, 3:1]
+v1 f32 [4:1, 3:4] = map [4, 3] loads(v0[4:3, 3:1]) value(l0)
+v2 f32 [4:3, 3:1] = map [4, 3] loads(v0[4:3, 3:1]) value(l0)
+v3 f32 [4:3, 3:1] = map [4, 3] loads(v0[4:3, 3:1]) value(abs(l0))
+v4 f32 [4:1] = reduce sum [4, 3] over(1) loads(v2[4:3, 3:1]) value(mul(l0, l0))
+v5 f32 [4:3, 3:1] = map [4, 3] loads(v1[4:1, 3:4], v2[4:3, 3:1], v3[4:3, 3:1]) value(add(add(l0, l1), l2))
+output v3[4:3, 3:1]
+output v4[4:1]
+output v5[4:3, 3:1]
+)");
+  const std::string text = graph::print(p.graph);
+  EXPECT_NE(text.find("over(1) loads(v0[4:3, 3:1])"), std::string::npos) << text;
+  EXPECT_NE(text.find("loads(v1[4:1, 3:4], v0[4:3, 3:1], v2[4:3, 3:1])"), std::string::npos) << text;
+}
+
 TEST(PlanText, RoundTrip) {
   const Graph g = graph::parse(R"(
 input v0 f16 [4:1]

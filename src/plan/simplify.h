@@ -20,8 +20,8 @@ void share_equal(graph::Graph& graph);
 /// stay for other readers; what nobody reads any more is the caller's to remove.
 void inline_constants(graph::Graph& graph);
 
-/// Takes out of expressions what the sizes of the space decide: checks of indices that can't leave their bounds, branches
-/// never taken, loads that nothing uses then.
+/// Takes out of expressions what the sizes of the space decide: checks of indices that can't leave their bounds,
+/// branches never taken, loads that nothing uses then.
 void drop_known(graph::Graph& graph);
 
 /// Loads whose index is a sum of indices of the space (a position's row of a table) become plain strided ones.
