@@ -315,8 +315,8 @@ class StreamingAttention {
     return apply(VecOp::mul, {use(score), scale});
   }
 
-  /// Scores behind masks, or nothing when there are none.
-  std::optional<VecExpr> masked(Id score, Id block, Id mask) {
+  /// Scores of a block behind masks.
+  VecExpr scores(Id score, Id block, Id mask) {
     VecExpr e = scaled(score);
     std::optional<VecExpr> keep;
     const auto also = [&](VecExpr x) {
@@ -338,8 +338,7 @@ class StreamingAttention {
         e = apply(VecOp::add, {std::move(e), use(mask)});
     }
     if (keep) return apply(VecOp::select, {std::move(*keep), std::move(e), less_infinity()});
-    if (mask != none) return e;
-    return std::nullopt;
+    return e;
   }
 
   /// Adds the keys of one block (c none: all there are). `first`: of the only one.
@@ -357,9 +356,9 @@ class StreamingAttention {
   void block(Id c, bool first, const Head& head, const Operands& of) {
     const Id s = f32({rows_, keys_}, "s");
     builder_.matmul(shape_.on_pt, builder_.ref(s), of.q, of.k, {}, false);
-    VecExpr score = scaled(s);
-    if (auto with_masks = masked(s, c, of.mask)) {
-      set(s, std::move(*with_masks));
+    VecExpr score = scores(s, c, of.mask);
+    if (attention_.causal || clipped_ || shape_.keep_mask) {  // selected once; a sum is as cheap as a buffer
+      set(s, std::move(score));
       score = use(s);
     }
     const Id best = first ? head.max : f32({rows_, 1}, "mn");
