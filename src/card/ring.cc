@@ -4,9 +4,11 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "card/checker.h"
 #include "card/core.h"
 #include "card/elements.h"
+#include "card/host_kernels.h"
 
 namespace spyre::card {
 
@@ -287,40 +289,43 @@ class PartialSumExec final : public CollectiveExec {
     if (f != Format::f32 && f != Format::i32) fail(Fault::program, "psum of {}", base::format_name(f));
   }
   void run_all(std::span<Core* const> cores) const override {
+    std::vector<std::vector<View>> parts;  // of each group
     groups_.each(cores, [&](std::span<Core* const> g) {
-      std::vector<View> acc;
+      std::vector<View>& acc = parts.emplace_back();
       for (Core* c : g) {
         acc.push_back(acc_.view(*c));
         if (c->run->checker) c->run->checker->read(*c, acc.back());
       }
-      const View& sum = acc[0];
-      for (size_t i = 1; i < acc.size(); ++i)
-        if (acc[i].numel() != sum.numel() || acc[i].last_size() != sum.last_size())
-          fail(Fault::program, "psum over parts of different sizes");
-      const int64_t rows = sum.rows(), n = sum.last_size();
-      for (int64_t r = 0; r < rows; ++r) {
-        for (size_t i = 1; i < acc.size(); ++i) {
-          if (sum.format == Format::f32)
-            add<float>(sum.row(r), acc[i].row(r), n);
-          else
-            add<uint32_t>(sum.row(r), acc[i].row(r), n);
-        }
-      }
       for (size_t i = 1; i < acc.size(); ++i) {
-        if (op_.to_all)
-          copy_rows(sum, acc[i]);
-        else if (g[i]->run->checker)
-          g[i]->run->checker->undefine(*g[i], acc[i]);
+        if (acc[i].numel() != acc[0].numel() || acc[i].last_size() != acc[0].last_size())
+          fail(Fault::program, "psum over parts of different sizes");
+        if (!op_.to_all && g[i]->run->checker) g[i]->run->checker->undefine(*g[i], acc[i]);
       }
     });
+    base::ThreadPool::shared().for_each(static_cast<int>(parts.size()),
+                                        [&](int group) { add_up(parts[static_cast<size_t>(group)]); });
   }
 
  private:
-  template <typename T>
-  static void add(std::byte* to, const std::byte* from, int64_t n) {
-    auto* a = reinterpret_cast<T*>(to);
-    const auto* b = reinterpret_cast<const T*>(from);
-    for (int64_t i = 0; i < n; ++i) a[i] += b[i];
+  /// In ascending coordinate, into the first.
+  void add_up(const std::vector<View>& acc) const {
+    const View& sum = acc[0];
+    const int64_t rows = sum.rows();
+    const auto n = static_cast<size_t>(sum.last_size());
+    for (int64_t r = 0; r < rows; ++r) {
+      for (size_t i = 1; i < acc.size(); ++i) {
+        if (sum.format == Format::f32) {
+          auto* to = reinterpret_cast<float*>(sum.row(r));
+          host::f32_binary(host::F32Binary::add)(to, to, reinterpret_cast<const float*>(acc[i].row(r)), n,
+                                                 host::splat_none);
+        } else {
+          auto* to = reinterpret_cast<uint32_t*>(sum.row(r));
+          const auto* from = reinterpret_cast<const uint32_t*>(acc[i].row(r));
+          for (size_t k = 0; k < n; ++k) to[k] += from[k];
+        }
+      }
+    }
+    for (size_t i = 1; op_.to_all && i < acc.size(); ++i) copy_rows(sum, acc[i]);
   }
 
   const program::PartialSum& op_;
