@@ -171,6 +171,7 @@ VectorProgram::VectorProgram(const std::vector<const VecExpr*>& roots, int rank,
     for (int d = 0; d < o.info().rank; ++d)
       if (!o.single(d)) sized_[d + shift] = true;
   }
+  for (int r : roots_) nodes_[r].repeats = false;  // a strip's result may have a place of its own
   allocate();
 }
 
@@ -199,6 +200,8 @@ int VectorProgram::add(const VecExpr& e, const StepContext& context) {
         but_last = but_last && (!last || operand.single(d));
       }
       n.cls = all ? Class::once : but_last ? Class::row : Class::lane;
+      n.repeats = n.cls == Class::lane;
+      for (int d = 0; d + 1 < operand.info().rank; ++d) n.repeats = n.repeats && operand.single(d);
       n.source = static_cast<int>(operands_.size());
       operands_.push_back(std::move(operand));
       break;
@@ -220,6 +223,7 @@ int VectorProgram::add(const VecExpr& e, const StepContext& context) {
       n.dim = e.id;
       if (e.id < 0 || e.id >= rank_) fail(Fault::program, "iota{} in a box of {} dimensions", e.id, rank_);
       n.cls = e.id + 1 == rank_ ? Class::lane : Class::row;
+      n.repeats = n.cls == Class::lane;
       break;
     case VecOp::fma:
       n.kind = Kind::fma;
@@ -267,6 +271,10 @@ int VectorProgram::add(const VecExpr& e, const StepContext& context) {
     }
   }
   for (int a = 0; a < n.count; ++a) n.cls = std::max(n.cls, nodes_[n.args[a]].cls);
+  if (n.count > 0 && n.cls == Class::lane) {
+    const auto same = [&](int arg) { return nodes_[arg].cls == Class::once || nodes_[arg].repeats; };
+    n.repeats = std::all_of(n.args, n.args + n.count, same);
+  }
   // The same value twice (macros repeat their arguments) is computed once.
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& o = nodes_[i];
@@ -293,12 +301,13 @@ void VectorProgram::allocate() {
     Node& node = nodes_[i];
     for (int a = 0; a < node.count; ++a) {
       Node& arg = nodes_[node.args[a]];
+      if (arg.cls == Class::row && node.cls == Class::lane) spreads_ = true;
       if (arg.cls == Class::row && node.cls == Class::lane && arg.spread_reg < 0) arg.spread_reg = registers_++;
-      if (arg.cls != Class::lane || node.cls != Class::lane || last[node.args[a]] != i) continue;
+      if (arg.cls != Class::lane || arg.repeats || node.cls != Class::lane || last[node.args[a]] != i) continue;
       last[node.args[a]] = -2;  // an argument used twice is freed once
       free.push_back(arg.reg);
     }
-    if (node.cls == Class::lane && !free.empty()) {
+    if (node.cls == Class::lane && !node.repeats && !free.empty()) {
       node.reg = free.back();
       free.pop_back();
     } else {

@@ -70,6 +70,7 @@ class VectorProgram {
     void execute(int node, int64_t n, int64_t r, int64_t nr, int64_t c, int64_t nc);
     const void* argument(int node, Class consumer, int64_t nr, int64_t nc, host::Splat bit, host::Splat& splat);
     void check_read(const Source& source) const;
+    bool needs_rows() const;
     void* reg(int number) const;
     void load(int node, int64_t r, int64_t nr, int64_t c, int64_t nc);
     void iota(int node, int64_t r, int64_t nr, int64_t c, int64_t nc);
@@ -81,7 +82,8 @@ class VectorProgram {
     bool direct_ = true;
     int64_t rows_ = 1, cols_ = 1, strip_rows_ = 1, strip_cols_ = 1;
     std::byte* registers_ = nullptr;
-    const void** data_ = nullptr;  // per node
+    int64_t held_column_ = -1, held_cols_ = 0, held_rows_ = 0;  // for which values that repeat are there
+    const void** data_ = nullptr;                               // per node
     void* result_ = nullptr;       // where the root's lanes go in this strip
     void** spread_ = nullptr;      // per node: its row values spread over lanes in this strip, or null
   };
@@ -121,6 +123,7 @@ class VectorProgram {
     Kind kind = Kind::constant;
     program::Reg type = program::Reg::f32;
     Class cls = Class::once;
+    bool repeats = false;  // lanes that are the same in every row: computed once a block of columns, and kept
     int args[3] = {-1, -1, -1};
     int count = 0;
     int op = 0;       // index into the kernel tables
@@ -139,6 +142,7 @@ class VectorProgram {
   std::vector<Operand> operands_;
   std::array<bool, max_rank> sized_{};
   int registers_ = 0;
+  bool spreads_ = false;  // some value of a row goes to all its lanes
 };
 
 }  // namespace spyre::card

@@ -16,7 +16,7 @@ using program::VecOp;
 
 namespace {
 constexpr int64_t strip_lanes = 1024;
-/// Rows at least this long make a strip of their own: a value of the row then needs no copies.
+/// Rows at least this long make a strip of their own where several in one would need copies.
 constexpr int64_t own_strip = 192;
 /// Padded off multiples of 4 KB, which would compete for the same cache sets.
 constexpr int64_t register_bytes = strip_lanes * 4 + 128;
@@ -80,8 +80,6 @@ void VectorProgram::Run::start() {
   rows_ = 1;
   for (int d = 0; d + 1 < rank; ++d) rows_ *= sizes_[d];
   if (empty()) return;
-  strip_cols_ = std::min(cols_, strip_lanes);
-  strip_rows_ = cols_ >= own_strip ? 1 : std::max<int64_t>(1, strip_lanes / cols_);
   for (Source& s : sources_) {
     if (core_.run->checker) check_read(s);
     // Rows follow each other without gaps when every leading dimension's stride is what a packed box would have.
@@ -92,6 +90,9 @@ void VectorProgram::Run::start() {
       packed *= sizes_[d];
     }
   }
+  strip_cols_ = std::min(cols_, strip_lanes);
+  strip_rows_ = std::max<int64_t>(1, strip_lanes / cols_);
+  if (cols_ >= own_strip && needs_rows()) strip_rows_ = 1;
   registers_ = Scratch::mine().get<std::byte>(Scratch::registers, (program_.registers_ + 1) * register_bytes);
   const auto nodes = static_cast<int64_t>(program_.nodes_.size());
   data_ = Scratch::mine().get<const void*>(Scratch::values, 2 * nodes);
@@ -99,6 +100,16 @@ void VectorProgram::Run::start() {
   std::fill_n(data_, 2 * nodes, nullptr);
   for (size_t i = 0; i < program_.nodes_.size(); ++i)
     if (program_.nodes_[i].cls == Class::once) execute(static_cast<int>(i), 1, 0, 1, 0, 1);
+}
+
+/// Several rows in a strip: values of rows are spread to lanes, and rows that don't follow each other are put together.
+bool VectorProgram::Run::needs_rows() const {
+  if (program_.spreads_) return true;
+  return std::any_of(program_.nodes_.begin(), program_.nodes_.end(), [&](const Node& n) {
+    if (n.kind != Kind::load || n.cls != Class::lane || n.repeats) return false;
+    const Source& s = sources_[n.source];
+    return !s.dense && !s.in_memory;
+  });
 }
 
 void* VectorProgram::Run::reg(int number) const { return registers_ + number * register_bytes; }
@@ -119,11 +130,13 @@ const std::byte* VectorProgram::Run::at(const Source& s, int64_t row) const {
 void VectorProgram::Run::strip(int64_t r, int64_t nr, int64_t c, int64_t nc, void* to) {
   result_ = to;
   const auto& nodes = program_.nodes_;
+  const bool held = c == held_column_ && nc == held_cols_ && nr <= held_rows_;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].cls == Class::once) continue;
+    if (nodes[i].cls == Class::once || (held && nodes[i].repeats)) continue;
     spread_[i] = nullptr;
     execute(static_cast<int>(i), nodes[i].cls == Class::row ? nr : nr * nc, r, nr, c, nc);
   }
+  if (!held) held_column_ = c, held_cols_ = nc, held_rows_ = nr;
 }
 
 const void* VectorProgram::Run::argument(int node, Class consumer, int64_t nr, int64_t nc, host::Splat bit,
@@ -156,18 +169,21 @@ void VectorProgram::Run::load(int node, int64_t r, int64_t nr, int64_t c, int64_
   }
   void* to = reg(n.reg);
   data_[node] = to;
+  const int64_t rows = n.repeats ? 1 : nr;
+  // One row for all of them.
+  const auto repeat = [&] {
+    for (int64_t i = 1; n.repeats && i < nr; ++i)
+      std::memcpy(static_cast<char*>(to) + i * nc * 4, to, static_cast<size_t>(nc) * 4);
+  };
   if (s.in_memory) {
     host::Tile tile = s.tile;
-    const bool broadcast = s.stride[0] == 0 && program_.rank_ > 1;  // one row for all
-    if (!broadcast) tile.data += r * tile.row_stride;
-    for (int64_t i = 0; i < (broadcast ? nr : 1); ++i) {
-      const int64_t rows = broadcast ? 1 : nr, first = i * nc;
-      if (real)
-        host::unpack(tile, rows, c, nc, static_cast<float*>(to) + first, nc);
-      else
-        host::unpack(tile, rows, c, nc, static_cast<int32_t*>(to) + first, nc);
-    }
-    return;
+    if (s.stride[0] != 0 || program_.rank_ == 1) tile.data += r * tile.row_stride;
+    if (s.stride[0] == 0 && program_.rank_ > 1 && !n.repeats) tile.row_stride = 0;
+    if (real)
+      host::unpack(tile, rows, c, nc, static_cast<float*>(to), nc);
+    else
+      host::unpack(tile, rows, c, nc, static_cast<int32_t*>(to), nc);
+    return repeat();
   }
   auto put = [&](const std::byte* from, int64_t stride, int64_t first, int64_t count) {
     if (real)
@@ -186,8 +202,9 @@ void VectorProgram::Run::load(int node, int64_t r, int64_t nr, int64_t c, int64_
     for (int64_t i = 0; i < nr; ++i) put(at(s, r + i), 1, i, 1);
     return;
   }
-  if (nr > 1 && s.dense) return put(at(s, r), 1, 0, nr * nc);
-  for (int64_t i = 0; i < nr; ++i) put(at(s, r + i) + c * step * bytes, step, i * nc, nc);
+  if (rows > 1 && s.dense) return put(at(s, r), 1, 0, rows * nc);
+  for (int64_t i = 0; i < rows; ++i) put(at(s, r + i) + c * step * bytes, step, i * nc, nc);
+  repeat();
 }
 
 void VectorProgram::Run::iota(int node, int64_t r, int64_t nr, int64_t c, int64_t nc) {
