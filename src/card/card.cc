@@ -26,9 +26,6 @@ void write_u64(std::byte* p, uint64_t v) {
   for (int i = 0; i < 8; ++i, v >>= 8) p[i] = static_cast<std::byte>(v & 0xFF);
 }
 
-/// Decoded tiles that one kernel call may keep.
-constexpr int64_t panel_bytes = int64_t{48} << 20;
-
 /// True when a symbol that the kernel writes is bound to another formal too: loads through that one can't be put off.
 bool writes_through_two_formals(const program::Kernel& kernel, const program::Call& call) {
   for (size_t a = 0; a < call.symbols.size(); ++a)
@@ -133,7 +130,7 @@ void Card::start(const Executable& executable, uint64_t correction_address, cons
       values.push_back(program.scalars[s].is_float ? 0 : static_cast<int64_t>(scalars[s]));
       run.float_scalars.push_back(static_cast<float>(scalars[s]));
     }
-    PanelCache panels(panel_bytes);
+    PanelCache panels;
     run.checker = checker.get();
     run.real_slots = options.checker || options.random_order;
     run.lazy_loads = !run.real_slots && !writes_through_two_formals(kernel.kernel(), call);

@@ -42,17 +42,21 @@ CompiledKernel::CompiledKernel(const program::Program& program, const program::K
 }
 
 std::vector<int> CompiledKernel::sharing_order(const program::Nest& nest) const {
-  int64_t bytes = 0;
+  int64_t bytes = 0, decoded = 0;
   Id shared = program::none;  // the grid dimension over which the largest tile is shared
   for_each_step(nest.body, [&](const program::Step& step) {
     const auto* load = std::get_if<program::Load>(&step.op);
-    if (!load || load->share == program::none || buffers_.at(load->to.buffer).slot_bytes <= bytes) return;
+    if (!load || load->share == program::none) return;
+    decoded += kernel_->formals.at(static_cast<size_t>(load->from.symbol)).view.numel() * int64_t{sizeof(float)};
+    if (buffers_.at(load->to.buffer).slot_bytes <= bytes) return;
     bytes = buffers_.at(load->to.buffer).slot_bytes;
     shared = load->share;
   });
   std::vector<int> order(static_cast<size_t>(nest.cores()));
   std::iota(order.begin(), order.end(), 0);
-  if (shared == program::none) return order;
+  // What stays decoded anyway is shared by whoever needs it; in their own order, cores of one part of the rows run on
+  // one thread, and decode these rows for themselves.
+  if (shared == program::none || decoded <= panel_bytes / 2) return order;
   int64_t inner = 1;
   for (size_t d = static_cast<size_t>(shared) + 1; d < nest.grid.size(); ++d) inner *= nest.grid[d].size;
   const int64_t size = nest.grid.at(static_cast<size_t>(shared)).size;

@@ -2,7 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <new>
 #include <thread>
 #include <vector>
@@ -13,7 +15,7 @@ namespace spyre::card {
 
 namespace {
 
-constexpr int64_t usual_bytes = 4 * huge_page;
+constexpr int64_t usual_bytes = 2 * huge_page;
 
 }  // namespace
 
@@ -24,9 +26,12 @@ class PanelCache::Arena {
   explicit Arena(int64_t bytes) : bytes_(bytes) {
     if (bytes == usual_bytes) {
       std::lock_guard lock(free().mutex);
-      if (!free().list.empty()) {
-        data_ = free().list.back();
-        free().list.pop_back();
+      auto& list = free().list;
+      const auto own = std::find_if(list.rbegin(), list.rend(), [&](const Kept& k) { return k.owner == owner_; });
+      if (!list.empty()) {
+        const auto kept = own != list.rend() ? std::prev(own.base()) : std::prev(list.end());
+        data_ = kept->data;
+        list.erase(kept);
         return;
       }
     }
@@ -40,7 +45,7 @@ class PanelCache::Arena {
     if (bytes_ == usual_bytes) {
       std::lock_guard lock(free().mutex);
       if (free().list.size() < most_kept) {
-        free().list.push_back(data_);
+        free().list.push_back({data_, owner_});
         return;
       }
     }
@@ -51,10 +56,14 @@ class PanelCache::Arena {
   int64_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t most_kept = 8;  // 64 MB
+  static constexpr size_t most_kept = 16;  // 64 MB
+  struct Kept {
+    std::byte* data;
+    std::thread::id owner;
+  };
   struct Free {
     std::mutex mutex;
-    std::vector<std::byte*> list;
+    std::vector<Kept> list;
     Free() { list.reserve(most_kept); }
   };
   static Free& free() {
@@ -63,19 +72,21 @@ class PanelCache::Arena {
   }
   std::byte* data_ = nullptr;
   int64_t bytes_;
+  std::thread::id owner_ = std::this_thread::get_id();
 };
 
 /// Called under the lock.
 PanelCache::Block PanelCache::take(int64_t bytes) {
   bytes = (bytes + 127) / 128 * 128;
-  if (!arena_ || arena_->bytes() - used_ < bytes) {
-    arena_ =
+  auto& [arena, used] = places_[std::this_thread::get_id()];
+  if (!arena || arena->bytes() - used < bytes) {
+    arena =
         std::make_shared<Arena>(bytes <= usual_bytes ? usual_bytes : (bytes + huge_page - 1) / huge_page * huge_page);
-    used_ = 0;
+    used = 0;
   }
   // Shares the arena's ownership: it lives as long as one of its tiles.
-  Block block(arena_, reinterpret_cast<float*>(arena_->data() + used_));
-  used_ += bytes;
+  Block block(arena, reinterpret_cast<float*>(arena->data() + used));
+  used += bytes;
   return block;
 }
 

@@ -7,12 +7,16 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 
 #include "base/function_ref.h"
 #include "card/lazy_tile.h"
 
 namespace spyre::card {
+
+/// Decoded tiles that one kernel call may keep.
+constexpr int64_t panel_bytes = int64_t{48} << 20;
 
 class PanelCache {
  public:
@@ -30,7 +34,7 @@ class PanelCache {
   class Arena;
 
   /// Keeps at most `limit` bytes; the oldest go first.
-  explicit PanelCache(int64_t limit_bytes) : limit_(limit_bytes) {}
+  explicit PanelCache(int64_t limit_bytes = panel_bytes) : limit_(limit_bytes) {}
   /// The tile of `key`, `elements` floats, 128-byte aligned. When absent it is made by build(part, floats) for each
   /// part below `parts`; threads that want it at the same time share the parts. Throws what build throws.
   Block get(const Key& key, int64_t elements, int parts, base::FunctionRef<void(int, float*)> build);
@@ -51,8 +55,13 @@ class PanelCache {
   std::unordered_map<Key, std::shared_ptr<Entry>, Hash> tiles_;
   std::deque<Key> order_;
   int64_t bytes_ = 0, limit_;
-  std::shared_ptr<Arena> arena_;  ///< where the next tiles go
-  int64_t used_ = 0;              ///< bytes of it
+  /// Where the next tiles go that a thread decodes: memory that it had before, whose lines no other core has to give
+  /// back.
+  struct Place {
+    std::shared_ptr<Arena> arena;
+    int64_t used = 0;  ///< bytes of it
+  };
+  std::unordered_map<std::thread::id, Place> places_;
 };
 
 }  // namespace spyre::card

@@ -84,8 +84,8 @@ class VectorProgram {
     std::byte* registers_ = nullptr;
     int64_t held_column_ = -1, held_cols_ = 0, held_rows_ = 0;  // for which values that repeat are there
     const void** data_ = nullptr;                               // per node
-    void* result_ = nullptr;       // where the root's lanes go in this strip
-    void** spread_ = nullptr;      // per node: its row values spread over lanes in this strip, or null
+    void* result_ = nullptr;                                    // where the root's lanes go in this strip
+    void** spread_ = nullptr;  // per node: its row values spread over lanes in this strip, or null
   };
 
   int rank() const { return rank_; }
