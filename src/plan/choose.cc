@@ -63,8 +63,15 @@ void make_what_folds_badly(const Graph& g, const std::vector<Home>& made, Plan& 
 
 class Chooser {
  public:
-  Chooser(const Graph& graph, const Options& options, Plan& plan, Pricer& pricer)
-      : g_(graph), options_(options), temps_(plan.homes), uses_(graph, plan.homes), plan_(plan), pricer_(pricer) {}
+  Chooser(const Graph& graph, const device::Description& description, const Options& options, Plan& plan,
+          Pricer& pricer)
+      : g_(graph),
+        description_(description),
+        options_(options),
+        temps_(plan.homes),
+        uses_(graph, plan.homes),
+        plan_(plan),
+        pricer_(pricer) {}
 
   Plan run() {
     const std::vector<std::vector<Id>> groups = Grouper(g_, uses_, temps_, plan_, pricer_, options_).run();
@@ -97,7 +104,7 @@ class Chooser {
       };
       layout::Geometry& geometry = plan_.homes[v].geometry;
       int64_t least = cost();
-      for (layout::Geometry& other : placements(g_.values[v], options_.ieee)) {
+      for (layout::Geometry& other : placements(g_.values[v], options_.ieee, description_.span_bytes_per_core)) {
         if (other == temps_[v].geometry) continue;
         geometry = other;
         const int64_t now = cost();
@@ -125,6 +132,7 @@ class Chooser {
   }
 
   const Graph& g_;
+  const device::Description& description_;
   const Options& options_;
   std::vector<Home> temps_;  // where values live that need memory
   const Uses uses_;
@@ -140,7 +148,7 @@ class Chooser {
 Plan choose(const Prepared& prepared, const std::vector<layout::Geometry>& inputs,
             const device::Description& description, Price price, const Options& options) {
   const Graph& g = prepared.graph;
-  std::vector<Home> homes = first_homes(prepared, inputs, options);
+  std::vector<Home> homes = first_homes(prepared, inputs, description, options);
   std::vector<bool> changed(g.values.size());
   for (Id input : prepared.replaces) {
     if (input != none) changed[at(input)] = true;
@@ -153,7 +161,7 @@ Plan choose(const Prepared& prepared, const std::vector<layout::Geometry>& input
   Plan plan{{}, std::move(homes), {}};
   Pricer pricer(g, plan, description, price, options, changed);
   if (options.random_seed == 0) make_what_folds_badly(g, made, plan, pricer);
-  return Chooser(g, options, plan, pricer).run();
+  return Chooser(g, description, options, plan, pricer).run();
 }
 
 }  // namespace spyre::plan

@@ -1,5 +1,7 @@
 // Expressions without what is known before the launch: bounds that indices of a space can't leave, branches that are
 // never taken, sums with nothing.
+#include <algorithm>
+
 #include "plan/axes.h"
 #include "plan/simplify.h"
 #include "program/interval.h"
@@ -43,25 +45,69 @@ std::optional<bool> compared(VecOp op, Interval a, Interval b) {
   }
 }
 
+/// Operations that stop the program for some operands, where these aren't known to be others.
+bool may_stop(const Expr& e) {
+  if (e.leaf != Expr::Leaf::none) return false;
+  const bool divides =
+      e.op == VecOp::div || e.op == VecOp::floor_div || e.op == VecOp::remainder || e.op == VecOp::fmod;
+  return e.trap || (divides && e.type == Reg::i32) || std::any_of(e.args.begin(), e.args.end(), may_stop);
+}
+
+bool may_stop(const Load& load) {
+  return std::any_of(load.gathers.begin(), load.gathers.end(),
+                     [](const Load::Gather& g) { return g.outside == graph::OnOutside::trap || may_stop(g.index); });
+}
+
+/// Whether making the node's results may stop the program; `by_value`: whether making what it reads may.
+bool may_stop(const graph::Node& node, const std::vector<bool>& by_value) {
+  for (const graph::Ref* ref : graph::reads(node.kind)) {
+    if (by_value[at(ref->value)]) return true;
+  }
+  return std::visit(
+      [](const auto& n) {
+        using N = std::remove_cvref_t<decltype(n)>;
+        if constexpr (std::is_same_v<N, graph::Scatter> || std::is_same_v<N, graph::Contract>) return true;
+        if constexpr (requires { n.trap; }) {
+          if (n.trap) return true;
+        }
+        if constexpr (requires { n.loads; }) {
+          if (std::any_of(n.loads.begin(), n.loads.end(), [](const Load& l) { return may_stop(l); })) return true;
+          if constexpr (std::is_same_v<N, Map>) {
+            return std::any_of(n.value.begin(), n.value.end(), [](const Expr& e) { return may_stop(e); });
+          } else {
+            return may_stop(n.value);
+          }
+        }
+        return false;
+      },
+      node.kind);
+}
+
 class Known {
  public:
-  explicit Known(std::span<const graph::Size> space) : space_(space) {}
+  /// `stops`: per value, whether making it may stop the program.
+  Known(std::span<const graph::Size> space, const std::vector<Load>& loads, const std::vector<bool>& stops)
+      : space_(space), loads_(loads), stops_(stops) {}
 
   /// Simplifies in place; gives the range of what is left.
   Range operator()(Expr& e) {
     if (e.leaf != Expr::Leaf::none) return leaf(e);
     std::vector<Range> of;
     for (Expr& a : e.args) of.push_back((*this)(a));
-    if (const auto known = answer(e, of)) {
+    const auto checked = [&](const Expr& a) { return stops(a); };
+    if (const auto known = answer(e, of); known && std::none_of(e.args.begin(), e.args.end(), checked)) {
       e = Expr::pred(*known);
       return Interval::point(*known);
     }
-    if (const std::optional<size_t> same = only_operand(e, of)) {
+    const std::optional<size_t> same = only_operand(e, of);
+    if (same && std::count_if(e.args.begin(), e.args.end(), checked) == (checked(e.args[*same]) ? 1 : 0)) {
       Expr left = std::move(e.args[*same]);
       e = std::move(left);
       return of[*same];
     }
-    return e.type == Reg::i32 ? range(e, of) : std::nullopt;
+    const Range known = e.type == Reg::i32 ? range(e, of) : std::nullopt;
+    if (known) e.trap = false;
+    return known;
   }
 
  private:
@@ -76,6 +122,16 @@ class Known {
       default:
         return std::nullopt;
     }
+  }
+
+  /// Whether the program may stop for the expression's sake: then it is computed, also where nobody needs it.
+  bool stops(const Expr& e) const {
+    if (may_stop(e)) return true;
+    if (e.leaf == Expr::Leaf::load) {
+      const Load& load = loads_[at(e.id)];
+      return may_stop(load) || stops_[at(load.ref.value)];
+    }
+    return std::any_of(e.args.begin(), e.args.end(), [&](const Expr& a) { return stops(a); });
   }
 
   static bool is(const Range& r, int64_t number) { return r && *r == Interval::point(number); }
@@ -143,6 +199,8 @@ class Known {
   }
 
   std::span<const graph::Size> space_;
+  const std::vector<Load>& loads_;
+  const std::vector<bool>& stops_;
 };
 
 void mark_loads(const Expr& e, std::vector<bool>& used) {
@@ -180,10 +238,25 @@ void drop_unused(std::vector<Load>& loads, Each each) {
 
 }  // namespace
 
-void drop_known(Graph& g) {
+void simplify_indices(Graph& g) {
+  const std::vector<bool> stops(g.values.size(), true);
   for (graph::Node& node : g.nodes) {
     std::visit(
-        [](auto& n) {
+        [&](auto& n) {
+          if constexpr (requires { n.loads; }) {
+            for (Load& load : n.loads)
+              for (Load::Gather& gather : load.gathers) Known(n.space, n.loads, stops)(gather.index);
+          }
+        },
+        node.kind);
+  }
+}
+
+void drop_known(Graph& g) {
+  std::vector<bool> stops(g.values.size());
+  for (graph::Node& node : g.nodes) {
+    std::visit(
+        [&](auto& n) {
           using N = std::remove_cvref_t<decltype(n)>;
           if constexpr (requires { n.loads; }) {
             const auto each = [&](auto&& fn) {
@@ -196,14 +269,17 @@ void drop_known(Graph& g) {
                 for (auto& target : n.targets) fn(target.index);
               }
             };
-            Known known(n.space);
-            each([&](Expr& e) { known(e); });
-            for (Load& load : n.loads)
-              for (Load::Gather& gather : load.gathers) known(gather.index);
+            Known known(n.space, n.loads, stops);
+            if constexpr (std::is_same_v<N, Map>) {
+              for (Expr& e : n.value) known(e);
+            } else {
+              known(n.value);
+            }
             drop_unused(n.loads, each);
           }
         },
         node.kind);
+    for (Id r : node.results) stops[at(r)] = may_stop(node, stops);
   }
 }
 

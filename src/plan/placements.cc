@@ -28,7 +28,7 @@ std::vector<int64_t> storage_sizes(const graph::Value& value) {
 
 }  // namespace
 
-std::vector<layout::Geometry> placements(const graph::Value& value, bool ieee) {
+std::vector<layout::Geometry> placements(const graph::Value& value, bool ieee, int64_t span_bytes) {
   const auto by_default = [&](const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
     return layout::default_placement(sizes, strides, value.type, ieee).geometry;
   };
@@ -51,6 +51,7 @@ std::vector<layout::Geometry> placements(const graph::Value& value, bool ieee) {
     with_rows_of(sizes.back());
   }
   add(by_default(numbers(value.sizes), numbers(value.strides)));
+  if (out.front().device_bytes() > span_bytes && out.size() > 1) std::swap(out[0], out[1]);
   return out;
 }
 

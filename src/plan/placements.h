@@ -14,8 +14,8 @@ namespace spyre::plan {
 /// - rows: one row after the other (where rows fill sticks);
 /// - both also with inner dimensions shorter than a stick (heads of 32) merged until they fill some;
 /// - the placement that a tensor of this shape has by default.
-/// What is cheap for whom is said by the kernels that touch the value. `value`: dense strides (a temp is never wider
-/// than its elements); sizes are numbers.
-std::vector<layout::Geometry> placements(const graph::Value& value, bool ieee);
+/// What is cheap for whom is said by the kernels that touch the value. One of more than `span_bytes`, of which a core
+/// may reach no more in a kernel, starts with its rows: parts of it are together. Sizes are numbers.
+std::vector<layout::Geometry> placements(const graph::Value& value, bool ieee, int64_t span_bytes);
 
 }  // namespace spyre::plan

@@ -48,8 +48,9 @@ Prepared prepare(Graph instance) {
   share_equal(instance);
   copies_of_mutations(instance);
   inline_constants(instance);
-  drop_known(instance);
+  simplify_indices(instance);
   affine_gathers(instance);
+  drop_known(instance);
   read_narrow(instance);
   make_once(instance);
   graph::remove_dead_nodes(instance);

@@ -214,6 +214,21 @@ output v4[4:1]
   EXPECT_NE(text.find("select(gt(iota(0), 2), l1, l0)"), std::string::npos) << text;
 }
 
+TEST(Prepare, ChecksOfIndicesStay) {
+  // The element isn't needed, but an index of 4 is outside; rows of a scatter are checked where the index is computed.
+  const Graph g = graph::parse(R"(
+input v0 f16 [4:1]
+v1 f16 [6:1] = map [6] loads(v0[6:0] gather(iota(0), 4, 1, trap)) value(select(lt(iota(0), 0), l0, 1.0))
+v2 f16 [4:1] = scatter set [6] base(v0[4:1]) loads() value(1.0) target(add(iota(0), 0), trap)
+output v1[6:1]
+output v2[4:1]
+)");
+  const std::string text = graph::print(prepare(g).graph);
+  EXPECT_NE(text.find("gather(iota(0), 4, 1, trap)"), std::string::npos) << text;
+  EXPECT_NE(text.find("select(false, l0, 1.0)"), std::string::npos) << text;
+  EXPECT_NE(text.find("target(add(iota(0), 0), trap)"), std::string::npos) << text;
+}
+
 TEST(Prepare, DimensionsThatOnlyRepeatAreMadeOnce) {
   // A padding mask, the same for each of 3 queries, read whole, backwards, and transposed from the second key on.
   const Prepared p = prepared(R"(

@@ -20,12 +20,15 @@ void share_equal(graph::Graph& graph);
 /// stay for other readers; what nobody reads any more is the caller's to remove.
 void inline_constants(graph::Graph& graph);
 
-/// Takes out of expressions what the sizes of the space decide: checks of indices that can't leave their bounds,
-/// branches never taken, loads that nothing uses then.
-void drop_known(graph::Graph& graph);
+/// Takes out of the indices of loads what the sizes of the space decide: checks that can't fail, branches never taken.
+void simplify_indices(graph::Graph& graph);
 
 /// Loads whose index is a sum of indices of the space (a position's row of a table) become plain strided ones.
 void affine_gathers(graph::Graph& graph);
+
+/// The same for values, and drops the loads that nothing uses then; those that check an index stay. Targets of scatters
+/// stay as they are: a plain index of the space among them means that it isn't checked.
+void drop_known(graph::Graph& graph);
 
 /// Maps make only what differs: a dimension along which nothing that they read moves gets size 1 when all readers can
 /// repeat it by a stride of 0 (a padding mask, the same for every query).

@@ -64,7 +64,7 @@ bool same_elements(const Ref& a, const Ref& b) {
 }
 
 std::vector<Home> first_homes(const Prepared& prepared, const std::vector<layout::Geometry>& inputs,
-                              const Options& options) {
+                              const device::Description& description, const Options& options) {
   const Graph& g = prepared.graph;
   if (inputs.size() != g.inputs.size())
     fail(Fault::user, "a graph of {} inputs has the geometries of {}", g.inputs.size(), inputs.size());
@@ -100,7 +100,7 @@ std::vector<Home> first_homes(const Prepared& prepared, const std::vector<layout
     } else if (g.values[v].node == none || !read[v]) {
       home.kind = HomeKind::dead;
     } else {
-      home.geometry = placements(g.values[v], options.ieee).front();
+      home.geometry = placements(g.values[v], options.ieee, description.span_bytes_per_core).front();
     }
   }
   return homes;

@@ -19,7 +19,7 @@ struct Uses {
 /// Homes before anything is fused: inputs, outputs, values that replace an input, `dead` ones, and `temp` for the rest.
 /// Throws Error(user) when an input that is mutated has one element at two indices.
 std::vector<Home> first_homes(const Prepared& prepared, const std::vector<layout::Geometry>& inputs,
-                              const Options& options);
+                              const device::Description& description, const Options& options);
 
 /// Lets producers store straight into the input that a copy at the end would fill, where everything that reads the
 /// input's old elements comes before (an in-place add, a cache update): their results get the home `replaces`, the

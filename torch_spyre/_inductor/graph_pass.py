@@ -312,7 +312,8 @@ class Partition:
         end = self.nodes[-1]
         results: dict[Node, Node] = {}
         for (level, device), region in regions.items():
-            results |= self._launch(region, level, device, end, place)
+            if region.outputs or region.mutated:  # nobody looks at the others: all that is left are views of inputs
+                results |= self._launch(region, level, device, end, place)
         for node, result in results.items():  # now that every launch reads what it reads
             node.replace_all_uses_with(result)
         for node in reversed(self.nodes):
