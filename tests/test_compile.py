@@ -410,6 +410,24 @@ def test_a_mutation_waits_for_readers_of_views_that_the_importer_refuses():
     close(device.cpu(), x)
 
 
+@pytest.mark.parametrize("shape", [(200, 130), (130, 130), (65, 65), (400, 70)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_views_of_a_flat_tensor_are_changed_in_place(shape, turned):
+    """Parameters flattened into one tensor: rows begin off sticks, and share them."""
+
+    def function(x):
+        x.mul_(2)
+        return x.sum()
+
+    flat = torch.randn(3 + shape[0] * shape[1])
+    expected, device = flat.clone(), flat.to("spyre")
+    view = lambda t: t[3:].view(shape[::-1]).t() if turned else t[3:].view(shape)  # noqa: E731
+    total = torch.compile(function)(view(device))
+    function(view(expected))
+    torch.testing.assert_close(device.cpu(), expected)
+    torch.testing.assert_close(total.cpu(), view(expected).sum(), rtol=1e-4, atol=1e-2)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_results_of_inputs_with_gaps_have_none(dynamic):
     def function(y):
@@ -567,6 +585,87 @@ def test_an_index_out_of_range_names_the_line():
         torch.compile(f)(table, index)
         torch.spyre.synchronize()
     assert torch.isfinite(torch.compile(f)(table, index * 0).cpu()).all()
+
+
+@pytest.mark.parametrize("way", ["index_put", "index_copy", "index_add", "scatter", "unused element"])
+def test_an_index_of_the_graph_that_is_out_of_range(way):
+    """Sizes alone tell that it is; nothing is clipped, also where nobody needs the element."""
+
+    def function(x, v):
+        index = torch.arange(6, device=x.device)
+        if way == "index_put":
+            return x.index_put((index,), v)
+        if way == "scatter":
+            return x.scatter(0, index[:, None].expand(6, 5), v)
+        if way == "unused element":
+            return torch.where(index[:, None] < 0, x[index], v)
+        return getattr(x, way)(0, index, v)
+
+    x, v = torch.ones(4, 5).to("spyre"), torch.ones(6, 5).to("spyre")
+    with pytest.raises((IndexError, RuntimeError), match="out of range"):
+        torch.compile(function)(x, v)
+        torch.spyre.synchronize()
+
+
+def test_what_simplifies_to_views_is_no_launch():
+    _, code = check(lambda x: (torch.zeros_like(x) + x)[:, 1:], torch.randn(3, 4))
+    assert launches_in(code) == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_masks_and_indices_that_sizes_decide(seed):
+    """Parts of a padding mask that are the same for every query, read whole, turned and cut; random shapes."""
+    print("seed", seed)
+    torch.manual_seed(seed)
+    batch, length, width = (int(n) for n in torch.randint(1, 40, (3,)))
+
+    def function(keep, x):
+        rows, columns = torch.arange(batch, device=x.device), torch.arange(length, device=x.device)
+        padding = keep[rows[:, None, None], columns[None, None, :]]  # [batch, 1, length]
+        causal = columns[:, None] >= columns[None, :]
+        whole = torch.where(padding & (columns[:, None] >= 0), 0.0, -1.0).expand(batch, length, length)
+        cut = whole.flip(-1).transpose(1, 2)[:, 1:] if length > 1 else whole
+        return whole + torch.where(padding & causal, x, 2.0), cut.float() * 2, whole.half().float().sum(-1)
+
+    check(function, torch.rand(batch, length) > 0.5, torch.randn(batch, length, length))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("shape", [(7, 40, 64), (2, 5, 48, 100), (33, 384, 130)])
+def test_norms_behind_products(dtype, shape):
+    """Rows of a product are reduced in its kernel; the sum that is normed is returned too."""
+    torch.manual_seed(1)
+    *rows, depth, width = shape
+    x, w = torch.randn(*rows, depth).to(dtype), (torch.randn(width, depth) / depth**0.5).to(dtype)
+    b, r = torch.randn(width).to(dtype), torch.randn(*rows, width).to(dtype)
+
+    def function(x, w, b, r):
+        y = F.linear(x, w, b) + r
+        return F.layer_norm(y, (width,), b, b), y, torch.softmax(y.float(), -1), y.amax(-1), y.mean(0)
+
+    close(
+        torch.compile(function)(*to((x, w, b, r), "spyre")),
+        [t.to(o.dtype) for t, o in zip(function(x.float(), w.float(), b.float(), r.float()), function(x, w, b, r), strict=True)],
+        1e-4 if dtype == torch.float32 else 2e-2,
+    )
+
+
+@pytest.mark.parametrize("depth", [16, 32, 48, 80, 96])
+def test_short_heads(depth):
+    """Heads that share sticks in [batch, length, heads x depth], with a padding mask, one length for all and another."""
+    torch.manual_seed(depth)
+
+    def function(q, k, v, keep):
+        heads = [t.unflatten(-1, (-1, depth)).transpose(1, 2) for t in (q, k, v)]
+        return F.scaled_dot_product_attention(*heads, attn_mask=keep[:, None, None]).transpose(1, 2).flatten(2)
+
+    compiled_function = torch.compile(function, dynamic=True)
+    for length, keys in ((33, 33), (5, 70)):
+        q, k, v = (torch.randn(3, n, 4 * depth).half() for n in (length, keys, keys))
+        keep = torch.rand(3, keys) > 0.3
+        keep[:, 0] = True
+        expected = function(q.float(), k.float(), v.float(), keep).half()
+        torch.testing.assert_close(compiled_function(*to((q, k, v, keep), "spyre")).cpu(), expected, rtol=1e-2, atol=4e-3)
 
 
 def test_the_pass_has_a_constant_identity():

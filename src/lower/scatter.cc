@@ -80,6 +80,7 @@ class ScatterKernels {
     for (size_t t = 0; t < scatter_.targets.size(); ++t) {
       const Expr& index = scatter_.targets[t].index;
       if (index.leaf != Expr::Leaf::iota || own_[static_cast<size_t>(index.id)] != no_dimension) continue;
+      if (space_[static_cast<size_t>(index.id)] > plan::number(scatter_.base.sizes[t])) continue;  // has to be checked
       own_[static_cast<size_t>(index.id)] = t;
       own_target_[t] = true;
     }

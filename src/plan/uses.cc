@@ -7,6 +7,7 @@
 #include "plan/axes.h"
 #include "plan/fold.h"
 #include "plan/placements.h"
+#include "program/verify_sticks.h"
 
 namespace spyre::plan {
 
@@ -127,6 +128,28 @@ bool reads_only_where_it_writes(const Graph& g, Id id, const Ref& through) {
   return true;
 }
 
+/// A Map that reads where it writes does so tile by tile: tiles may not share sticks.
+bool tiles_stay_apart(const Graph& g, Id id, const Ref& through, const layout::Geometry& geometry) {
+  const Kind& kind = g.nodes[at(id)].kind;
+  if (!std::holds_alternative<graph::Map>(kind)) return true;
+  const std::vector<const Ref*> refs = graph::reads(kind);
+  if (std::none_of(refs.begin(), refs.end(), [&](const Ref* r) { return r->value == through.value; })) return true;
+  layout::HostView view{{}, {}, number(through.offset)};
+  for (size_t d = 0; d < through.sizes.size(); ++d) {
+    const int64_t size = number(through.sizes[d]), stride = number(through.strides[d]);
+    if (size == 1) continue;
+    if (!view.sizes.empty() && view.strides.back() == size * stride) {  // neighbours that make one run are one axis
+      view.sizes.back() *= size;
+      view.strides.back() = stride;
+    } else {
+      view.sizes.push_back(size);
+      view.strides.push_back(stride);
+    }
+  }
+  const auto sticks = program::verifier::stick_shape(view, geometry);
+  return sticks.known && sticks.phase == 0;
+}
+
 /// Every reader of `value` can follow it to where `homes` has it.
 bool readers_follow(const Graph& g, Id value, const std::vector<Home>& homes) {
   for (const graph::Node& node : g.nodes) {
@@ -160,6 +183,7 @@ void store_in_place(const Prepared& prepared, base::FunctionRef<bool(Id)> skip, 
     const Id producer = g.values[at(from->value)].node;
     if (!same_elements(*from, graph::whole(g, from->value)) || skip(static_cast<Id>(n))) continue;
     if (last_reader[at(through.value)] > producer || !reads_only_where_it_writes(g, producer, through)) continue;
+    if (!tiles_stay_apart(g, producer, through, homes[at(copy)].geometry)) continue;
     const Home before = homes[at(from->value)];
     homes[at(from->value)] = homes[at(copy)];
     if (!readers_follow(g, from->value, homes)) {
