@@ -56,7 +56,7 @@ std::vector<int> CompiledKernel::sharing_order(const program::Nest& nest) const 
   std::iota(order.begin(), order.end(), 0);
   // What stays decoded anyway is shared by whoever needs it; in their own order, cores of one part of the rows run on
   // one thread, and decode these rows for themselves.
-  if (shared == program::none || decoded <= panel_bytes / 2) return order;
+  if (shared == program::none || decoded <= panel_bytes / 4) return order;
   int64_t inner = 1;
   for (size_t d = static_cast<size_t>(shared) + 1; d < nest.grid.size(); ++d) inner *= nest.grid[d].size;
   const int64_t size = nest.grid.at(static_cast<size_t>(shared)).size;

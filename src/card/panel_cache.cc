@@ -15,7 +15,7 @@ namespace spyre::card {
 
 namespace {
 
-constexpr int64_t usual_bytes = 2 * huge_page;
+constexpr int64_t usual_bytes = 4 * huge_page;
 /// Arenas that are free before one is used again, the longest unused first, rather one that the thread had before.
 /// Lines that another core has read are slow to write (a fifth of the speed) until they have left its cache.
 constexpr size_t rested = 4;
@@ -59,7 +59,7 @@ class PanelCache::Arena {
   int64_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t most_kept = 16;  // 64 MB
+  static constexpr size_t most_kept = 8;  // 64 MB
   struct Kept {
     std::byte* data;
     std::thread::id owner;
