@@ -187,8 +187,11 @@ class Known {
         return within_i32(*of[0] + *of[1]);
       case VecOp::sub:
         return within_i32(*of[0] - *of[1]);
-      case VecOp::mul:
-        return within_i32(*of[0] * *of[1]);
+      case VecOp::mul: {  // of 32 bits each: no product leaves 64
+        const auto [low, high] =
+            std::minmax({of[0]->lo * of[1]->lo, of[0]->lo * of[1]->hi, of[0]->hi * of[1]->lo, of[0]->hi * of[1]->hi});
+        return within_i32({low, high});
+      }
       case VecOp::min:
         return program::min(*of[0], *of[1]);
       case VecOp::max:

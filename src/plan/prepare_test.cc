@@ -214,6 +214,15 @@ output v4[4:1]
   EXPECT_NE(text.find("select(gt(iota(0), 2), l1, l0)"), std::string::npos) << text;
 }
 
+TEST(Prepare, ProductsOfIndicesMayLeaveInt32) {
+  const Prepared p = prepared(R"(
+input v0 f16 [8:1]
+v1 i32 [8:1] = map [8] loads(v0[8:1]) value(select(gt(l0, 0.0), mul(add(iota(0), 2147483640), add(iota(0), 2147483640)), 1))
+output v1[8:1]
+)");
+  EXPECT_NE(graph::print(p.graph).find("mul(add(iota(0), 2147483640)"), std::string::npos) << graph::print(p.graph);
+}
+
 TEST(Prepare, ChecksOfIndicesStay) {
   // The element isn't needed, but an index of 4 is outside; rows of a scatter are checked where the index is computed.
   const Graph g = graph::parse(R"(
