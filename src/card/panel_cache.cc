@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "card/huge_page.h"
 
 namespace spyre::card {
@@ -47,7 +48,7 @@ class PanelCache::Arena {
   ~Arena() {
     if (bytes_ == usual_bytes) {
       std::lock_guard lock(free().mutex);
-      if (free().list.size() < most_kept) {
+      if (free().list.size() < most_kept()) {
         free().list.push_back({data_, owner_});
         return;
       }
@@ -59,7 +60,10 @@ class PanelCache::Arena {
   int64_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t most_kept = 8;  // 64 MB
+  /// Two a thread: from 64 to 512 MB, of which only what was used is committed.
+  static size_t most_kept() {
+    return std::clamp<size_t>(2 * static_cast<size_t>(base::ThreadPool::shared().size()), 8, 64);
+  }
   struct Kept {
     std::byte* data;
     std::thread::id owner;
@@ -67,7 +71,7 @@ class PanelCache::Arena {
   struct Free {
     std::mutex mutex;
     std::vector<Kept> list;
-    Free() { list.reserve(most_kept); }
+    Free() { list.reserve(most_kept()); }
   };
   static Free& free() {
     static Free* list = new Free;
