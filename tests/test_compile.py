@@ -617,7 +617,7 @@ def test_masks_and_indices_that_sizes_decide(seed):
     """Parts of a padding mask that are the same for every query, read whole, turned and cut; random shapes."""
     print("seed", seed)
     torch.manual_seed(seed)
-    batch, length, width = (int(n) for n in torch.randint(1, 40, (3,)))
+    batch, length = (int(n) for n in torch.randint(1, 40, (2,)))
 
     def function(keep, x):
         rows, columns = torch.arange(batch, device=x.device), torch.arange(length, device=x.device)

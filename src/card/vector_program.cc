@@ -200,7 +200,7 @@ int VectorProgram::add(const VecExpr& e, const StepContext& context) {
         but_last = but_last && (!last || operand.single(d));
       }
       n.cls = all ? Class::once : but_last ? Class::row : Class::lane;
-      n.repeats = n.cls == Class::lane;
+      n.repeats = n.cls == Class::lane && rank_ > 1;
       for (int d = 0; d + 1 < operand.info().rank; ++d) n.repeats = n.repeats && operand.single(d);
       n.source = static_cast<int>(operands_.size());
       operands_.push_back(std::move(operand));
@@ -223,7 +223,7 @@ int VectorProgram::add(const VecExpr& e, const StepContext& context) {
       n.dim = e.id;
       if (e.id < 0 || e.id >= rank_) fail(Fault::program, "iota{} in a box of {} dimensions", e.id, rank_);
       n.cls = e.id + 1 == rank_ ? Class::lane : Class::row;
-      n.repeats = n.cls == Class::lane;
+      n.repeats = n.cls == Class::lane && rank_ > 1;
       break;
     case VecOp::fma:
       n.kind = Kind::fma;
@@ -301,8 +301,10 @@ void VectorProgram::allocate() {
     Node& node = nodes_[i];
     for (int a = 0; a < node.count; ++a) {
       Node& arg = nodes_[node.args[a]];
-      if (arg.cls == Class::row && node.cls == Class::lane) spreads_ = true;
-      if (arg.cls == Class::row && node.cls == Class::lane && arg.spread_reg < 0) arg.spread_reg = registers_++;
+      if (arg.cls == Class::row && node.cls == Class::lane) {
+        spreads_ = true;
+        if (arg.spread_reg < 0) arg.spread_reg = registers_++;
+      }
       if (arg.cls != Class::lane || arg.repeats || node.cls != Class::lane || last[node.args[a]] != i) continue;
       last[node.args[a]] = -2;  // an argument used twice is freed once
       free.push_back(arg.reg);

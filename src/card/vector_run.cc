@@ -170,15 +170,14 @@ void VectorProgram::Run::load(int node, int64_t r, int64_t nr, int64_t c, int64_
   void* to = reg(n.reg);
   data_[node] = to;
   const int64_t rows = n.repeats ? 1 : nr;
-  // One row for all of them.
   const auto repeat = [&] {
     for (int64_t i = 1; n.repeats && i < nr; ++i)
       std::memcpy(static_cast<char*>(to) + i * nc * 4, to, static_cast<size_t>(nc) * 4);
   };
   if (s.in_memory) {
     host::Tile tile = s.tile;
-    if (s.stride[0] != 0 || program_.rank_ == 1) tile.data += r * tile.row_stride;
-    if (s.stride[0] == 0 && program_.rank_ > 1 && !n.repeats) tile.row_stride = 0;
+    if (s.stride[0] == 0) tile.row_stride = 0;  // one row for all
+    tile.data += r * tile.row_stride;
     if (real)
       host::unpack(tile, rows, c, nc, static_cast<float*>(to), nc);
     else

@@ -212,6 +212,13 @@ std::span<const Load> loads_of(const Kind& kind) {
   return std::visit(Visitor{}, kind);
 }
 
+bool gathered(const Kind& kind, const Ref* ref) {
+  const auto takes = [&](const Load& load) { return &load.ref == ref && !load.gathers.empty(); };
+  if (const auto* contract = std::get_if<Contract>(&kind)) return takes(contract->a) || takes(contract->b);
+  const std::span<const Load> loads = loads_of(kind);
+  return std::any_of(loads.begin(), loads.end(), takes);
+}
+
 namespace {
 
 template <typename K, typename R>

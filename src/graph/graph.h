@@ -246,6 +246,8 @@ std::vector<Size> result_sizes(const Kind& kind, int r);
 Map copy_of(const Ref& ref, HostType type);
 /// Loads that expressions name, of a Map, Reduce, Scan or Scatter; empty for the others.
 std::span<const Load> loads_of(const Kind& kind);
+/// Whether `ref`, one of reads(kind), is taken by an index.
+bool gathered(const Kind& kind, const Ref* ref);
 /// Every reference by which a node reads, in order: a, b; q, k, v, mask; base, then loads or pieces.
 std::vector<const Ref*> reads(const Kind& kind);
 std::vector<Ref*> reads(Kind& kind);

@@ -91,6 +91,8 @@ class Chooser {
     constexpr int64_t impossible = std::numeric_limits<int64_t>::max();
     for (size_t v = 0; v < g_.values.size(); ++v) {
       if (plan_.homes[v].kind != Home::Kind::temp) continue;
+      std::vector<layout::Geometry> all = placements(g_.values[v], options_.ieee, description_.span_bytes_per_core);
+      if (all.size() == 1) continue;
       std::set<size_t> touching{group_of[at(g_.values[v].node)]};
       for (Id r : uses_.readers[v]) touching.insert(group_of[at(r)]);
       const auto cost = [&] {
@@ -104,7 +106,7 @@ class Chooser {
       };
       layout::Geometry& geometry = plan_.homes[v].geometry;
       int64_t least = cost();
-      for (layout::Geometry& other : placements(g_.values[v], options_.ieee, description_.span_bytes_per_core)) {
+      for (layout::Geometry& other : all) {
         if (other == temps_[v].geometry) continue;
         geometry = other;
         const int64_t now = cost();

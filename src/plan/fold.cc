@@ -74,10 +74,7 @@ void fold_copies(const Graph& g, const std::vector<bool>& changed, base::Functio
   for (size_t n = 0; n < g.nodes.size(); ++n) {
     const graph::Kind& kind = g.nodes[n].kind;
     for (const Ref* ref : graph::reads(kind)) {
-      bool gathers = false;
-      for (const graph::Load& load : graph::loads_of(kind))
-        gathers = gathers || (&load.ref == ref && !load.gathers.empty());
-      readers[at(ref->value)].push_back({static_cast<Id>(n), ref, gathers});
+      readers[at(ref->value)].push_back({static_cast<Id>(n), ref, graph::gathered(kind, ref)});
     }
   }
   for (size_t n = 0; n < g.nodes.size(); ++n) {

@@ -262,22 +262,21 @@ void drop_known(Graph& g) {
         [&](auto& n) {
           using N = std::remove_cvref_t<decltype(n)>;
           if constexpr (requires { n.loads; }) {
-            const auto each = [&](auto&& fn) {
+            const auto each_value = [&](auto&& fn) {
               if constexpr (std::is_same_v<N, Map>) {
                 for (Expr& e : n.value) fn(e);
               } else {
                 fn(n.value);
               }
+            };
+            const auto each = [&](auto&& fn) {
+              each_value(fn);
               if constexpr (std::is_same_v<N, graph::Scatter>) {
                 for (auto& target : n.targets) fn(target.index);
               }
             };
             Known known(n.space, n.loads, stops);
-            if constexpr (std::is_same_v<N, Map>) {
-              for (Expr& e : n.value) known(e);
-            } else {
-              known(n.value);
-            }
+            each_value(known);
             drop_unused(n.loads, each);
           }
         },

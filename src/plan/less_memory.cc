@@ -31,17 +31,6 @@ bool reads_by_strides(const Kind& kind) {
          std::holds_alternative<graph::Contract>(kind) || std::holds_alternative<graph::Attention>(kind);
 }
 
-bool gathers(const Kind& kind, const Ref* ref) {
-  if (const auto* contract = std::get_if<graph::Contract>(&kind)) {
-    return (&contract->a.ref == ref && !contract->a.gathers.empty()) ||
-           (&contract->b.ref == ref && !contract->b.gathers.empty());
-  }
-  for (const Load& load : graph::loads_of(kind)) {
-    if (&load.ref == ref) return !load.gathers.empty();
-  }
-  return false;
-}
-
 bool uses_index(const Expr& e, int32_t dim) {
   if (e.leaf == Expr::Leaf::iota && e.id == dim) return true;
   return std::any_of(e.args.begin(), e.args.end(), [&](const Expr& a) { return uses_index(a, dim); });
@@ -133,7 +122,7 @@ void make_once(Graph& g) {
         const auto result = std::find(results.begin(), results.end(), ref->value);
         if (result == results.end()) continue;
         std::optional<Ref> view;
-        if (reads_by_strides(kind) && !gathers(kind, ref))
+        if (reads_by_strides(kind) && !graph::gathered(kind, ref))
           view = as_view_of(g.values[at(*result)], smaller[static_cast<size_t>(result - results.begin())], *ref);
         if (!(all = view.has_value())) break;
         changes.emplace_back(ref, std::move(*view));

@@ -68,12 +68,12 @@ class MatmulSearch {
       for (size_t r = 0; n > 0 && r < node.reads.size(); ++r) {
         const AxisRef& read = node.reads[r];
         if (read.internal) continue;
-        const int64_t bytes = 2 * base::format_bytes(memory_format(context_, read.value));
+        const int64_t bytes = base::format_bytes(memory_format(context_, read.value));
         if (read.strides[row] != 0) {
-          tile_bytes_ += bytes;
-          read_bytes_ += static_cast<double>(bytes) / 2 * ns_per_byte(read.value) * d_.memory_gbps;
+          tile_bytes_ += 2 * bytes;
+          read_bytes_ += static_cast<double>(bytes) * ns_per_byte(read.value) * d_.memory_gbps;
         } else if (read.strides[lane] != 0) {
-          row_bytes_ += bytes;
+          row_bytes_ += 2 * bytes;
         }
       }
       const graph::Node& member = context_.graph.nodes[static_cast<size_t>(nodes[n])];
@@ -152,22 +152,23 @@ class MatmulSearch {
       const int64_t trips = ceil_div(all, std::max(limit, unit));
       return trips <= 1 ? all : std::min(all, round_up(ceil_div(all, trips), unit));
     };
-    const int64_t lane_unit = std::lcm(stick, std::max<int64_t>(shape_.align[static_cast<size_t>(shape_.lane)], 1));
+    const int64_t lane_unit =
+        shape_.whole_rows ? all_lanes
+                          : std::lcm(stick, std::max<int64_t>(shape_.align[static_cast<size_t>(shape_.lane)], 1));
     const int64_t row_unit = std::max<int64_t>(shape_.align[static_cast<size_t>(shape_.row)], 1);
-    if (shape_.whole_rows) lanes = all_lanes;
     for (;;) {
       kernel_.tile = {shape_.trap ? 1 : even(all_rows, rows, row_unit), even(all_lanes, lanes, lane_unit),
                       even(all_depth, depth, stick)};
       if (lx_bytes() <= d_.lx_usable_bytes * 9 / 10) return;
       if (kernel_.tile[2] > 512) {
         depth = std::max<int64_t>(512, kernel_.tile[2] / 2);
-      } else if (kernel_.tile[1] > 256 && lanes > 256 && !shape_.whole_rows) {
+      } else if (kernel_.tile[1] > 256 && lanes > 256) {
         lanes = 256;
       } else if (kernel_.tile[0] > 64 && rows > 64) {
         rows = 64;
       } else if (kernel_.tile[2] > stick && depth > stick) {
         depth = std::max(stick, kernel_.tile[2] / 2);
-      } else if (kernel_.tile[1] > lane_unit && lanes > stick && !shape_.whole_rows) {
+      } else if (kernel_.tile[1] > lane_unit && lanes > stick) {
         lanes = std::max(stick, kernel_.tile[1] / 2);
       } else if (kernel_.tile[0] > row_unit && rows > 1) {
         rows = std::max<int64_t>(1, kernel_.tile[0] / 2);
@@ -283,8 +284,8 @@ class MatmulSearch {
   MatmulShape shape_;
   KernelPlan kernel_;
   int64_t bytes_[2] = {2, 2}, turned_bytes_[2] = {0, 0};
-  int64_t tile_bytes_ = 0, row_bytes_ = 0;  ///< of LX for the maps: per element of the tile, and of one row
-  int64_t reduces_ = 0;
+  int64_t tile_bytes_ = 0, row_bytes_ = 0;     ///< of LX for the maps: per element of the tile, and of one row
+  int64_t reduces_ = 0;                        ///< of the rows, across their lanes
   double read_bytes_ = 0, written_bytes_ = 0;  ///< of memory, per element of the tile
   std::vector<KernelPlan> found_;
 };

@@ -119,9 +119,7 @@ bool reads_only_where_it_writes(const Graph& g, Id id, const Ref& through) {
   for (const Ref* ref : graph::reads(kind)) {
     if (ref->value == through.value) {
       if (!(is_map || (has_base && first)) || !same_elements(*ref, through)) return false;
-      for (const graph::Load& load : graph::loads_of(kind)) {
-        if (&load.ref == ref && !load.gathers.empty()) return false;
-      }
+      if (graph::gathered(kind, ref)) return false;
     }
     first = false;
   }
@@ -153,15 +151,12 @@ bool tiles_stay_apart(const Graph& g, Id id, const Ref& through, const layout::G
 /// Every reader of `value` can follow it to where `homes` has it.
 bool readers_follow(const Graph& g, Id value, const std::vector<Home>& homes) {
   for (const graph::Node& node : g.nodes) {
-    const std::span<const graph::Load> loads = graph::loads_of(node.kind);
     for (const Ref* ref : graph::reads(node.kind)) {
       if (ref->value != value) continue;
       const auto made = refine(*ref, g, homes);
       if (!made || made->sizes.size() != ref->sizes.size()) return false;
       // An index moves along the value's own strides.
-      if (std::any_of(loads.begin(), loads.end(),
-                      [&](const graph::Load& l) { return &l.ref == ref && !l.gathers.empty(); }) &&
-          g.values[at(value)].strides != homes[at(value)].through.strides)
+      if (graph::gathered(node.kind, ref) && g.values[at(value)].strides != homes[at(value)].through.strides)
         return false;
     }
   }
