@@ -35,8 +35,8 @@ function(spyre_simd_objects lib)
   set(common -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -Wno-psabi -Wall -Wextra -Werror)
   set(variants "baseline\;16")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    list(APPEND variants "avx2\;32\;-mavx2\;-mfma"
-         "avx512\;64\;-mavx512f\;-mavx512bw\;-mavx512vl\;-mavx512dq\;-mfma\;-mprefer-vector-width=512")
+    list(APPEND variants "avx2\;32\;-mavx2\;-mfma\;-mprfchw"
+         "avx512\;64\;-mavx512f\;-mavx512bw\;-mavx512vl\;-mavx512dq\;-mfma\;-mprfchw\;-mprefer-vector-width=512")
   endif()
   foreach(variant IN LISTS variants)
     list(POP_FRONT variant isa bytes)

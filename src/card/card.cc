@@ -1,5 +1,6 @@
 #include "card/card.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -9,7 +10,6 @@
 #include "base/error.h"
 #include "card/checker.h"
 #include "card/executable.h"
-#include "card/panel_cache.h"
 #include "card/random_order.h"
 #include "program/program.h"
 
@@ -34,6 +34,9 @@ bool writes_through_two_formals(const program::Kernel& kernel, const program::Ca
         return true;
   return false;
 }
+
+/// Numbers all kernel calls of the process, from 1.
+std::atomic<uint64_t> next_call{1};
 
 }  // namespace
 
@@ -130,11 +133,10 @@ void Card::start(const Executable& executable, uint64_t correction_address, cons
       values.push_back(program.scalars[s].is_float ? 0 : static_cast<int64_t>(scalars[s]));
       run.float_scalars.push_back(static_cast<float>(scalars[s]));
     }
-    PanelCache panels;
     run.checker = checker.get();
     run.real_slots = options.checker || options.random_order;
     run.lazy_loads = !run.real_slots && !writes_through_two_formals(kernel.kernel(), call);
-    if (run.lazy_loads) run.panels = &panels;
+    run.call = next_call.fetch_add(1, std::memory_order_relaxed);
     if (checker) checker->begin_kernel();
     if (options.random_order)
       run_random_order(kernel, run, values, options.seed);

@@ -33,41 +33,47 @@ CompiledKernel::CompiledKernel(const program::Program& program, const program::K
     Nest n;
     n.source = &nest;
     n.cores = nest.cores();
-    std::vector<Id> loops;
-    n.body = compile(nest.body, nest, loops);
-    n.order = sharing_order(nest);
+    Scope scope{nest, grid_order(nest), {}};
+    n.body = compile(nest.body, scope);
+    n.order = core_order(nest, scope.grid_order);
     own_lx_ = own_lx_ || n.body.collective;
     nests_.push_back(std::move(n));
   }
 }
 
-std::vector<int> CompiledKernel::sharing_order(const program::Nest& nest) const {
-  int64_t bytes = 0, decoded = 0;
-  Id shared = program::none;  // the grid dimension over which the largest tile is shared
+std::vector<Id> CompiledKernel::grid_order(const program::Nest& nest) const {
+  std::vector<Id> order(nest.grid.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  int64_t bytes = 0;
+  Id shared = program::none;  // the dimension over which the largest tile is shared
   for_each_step(nest.body, [&](const program::Step& step) {
     const auto* load = std::get_if<program::Load>(&step.op);
-    if (!load || load->share == program::none) return;
-    decoded += kernel_->formals.at(static_cast<size_t>(load->from.symbol)).view.numel() * int64_t{sizeof(float)};
-    if (buffers_.at(load->to.buffer).slot_bytes <= bytes) return;
+    if (!load || load->share == program::none || buffers_.at(load->to.buffer).slot_bytes <= bytes) return;
     bytes = buffers_.at(load->to.buffer).slot_bytes;
     shared = load->share;
   });
-  std::vector<int> order(static_cast<size_t>(nest.cores()));
-  std::iota(order.begin(), order.end(), 0);
-  // What stays decoded anyway is shared by whoever needs it; in their own order, cores of one part of the rows run on
-  // one thread, and decode these rows for themselves.
-  if (shared == program::none || decoded <= panel_bytes / 4) return order;
-  int64_t inner = 1;
-  for (size_t d = static_cast<size_t>(shared) + 1; d < nest.grid.size(); ++d) inner *= nest.grid[d].size;
-  const int64_t size = nest.grid.at(static_cast<size_t>(shared)).size;
-  // Without its coordinate of the shared dimension.
-  const auto rest = [&](int core) { return core / (inner * size) * inner + core % inner; };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rest(a) < rest(b); });
+  const auto at = std::find(order.begin(), order.end(), shared);
+  if (at != order.end()) std::rotate(order.begin(), at, at + 1);
   return order;
 }
 
-CompiledKernel::Block CompiledKernel::compile(const program::Block& block, const program::Nest& nest,
-                                              std::vector<Id>& loops) {
+std::vector<int> CompiledKernel::core_order(const program::Nest& nest, const std::vector<Id>& grid_order) {
+  std::vector<int> order(static_cast<size_t>(nest.cores()));
+  for (int turn = 0; turn < nest.cores(); ++turn) {
+    std::vector<int64_t> at(nest.grid.size());
+    int64_t rest = turn;
+    for (Id d : grid_order) {
+      at[static_cast<size_t>(d)] = rest % nest.grid[d].size;
+      rest /= nest.grid[d].size;
+    }
+    int64_t core = 0;
+    for (size_t d = 0; d < at.size(); ++d) core = core * nest.grid[d].size + at[d];
+    order[static_cast<size_t>(turn)] = static_cast<int>(core);
+  }
+  return order;
+}
+
+CompiledKernel::Block CompiledKernel::compile(const program::Block& block, Scope& scope) {
   Block out;
   for (const auto& stmt : block) {
     Node node;
@@ -76,14 +82,14 @@ CompiledKernel::Block CompiledKernel::compile(const program::Block& block, const
       node.id = d->buffer;
     } else if (const auto* step = std::get_if<program::Step>(&stmt.node)) {
       node.step = step;
-      node.exec = compile(*step, nest, loops);
+      node.exec = compile(*step, scope);
       node.collective = node.exec->collective();
       const auto* ring = std::get_if<program::Ring>(&step->op);
       remaps_ = remaps_ || (ring && ring->kind == program::Ring::Kind::remap);
     } else if (const auto* branch = std::get_if<program::If>(&stmt.node)) {
       node.kind = Node::Kind::branch;
       for (const auto& c : branch->condition) node.tests.push_back({c.op, Expr(c.a, vars_), Expr(c.b, vars_)});
-      node.body = std::make_unique<Block>(compile(branch->body, nest, loops));
+      node.body = std::make_unique<Block>(compile(branch->body, scope));
       node.collective = node.body->collective;
     } else {
       const auto* loop = std::get_if<program::For>(&stmt.node);
@@ -99,9 +105,9 @@ CompiledKernel::Block CompiledKernel::compile(const program::Block& block, const
       } else {
         node.range = &r;
         node.kernel = kernel_;
-        loops.push_back(node.id);
-        node.body = std::make_unique<Block>(compile(loop->body, nest, loops));
-        loops.pop_back();
+        scope.loops.push_back(node.id);
+        node.body = std::make_unique<Block>(compile(loop->body, scope));
+        scope.loops.pop_back();
         node.collective = node.body->collective;
       }
     }
@@ -135,9 +141,8 @@ namespace {
 
 }  // namespace
 
-std::unique_ptr<StepExec> CompiledKernel::compile(const program::Step& step, const program::Nest& nest,
-                                                  const std::vector<Id>& loops) {
-  const StepContext context{*program_, *kernel_, nest, vars_, buffers_, symbols_, loops};
+std::unique_ptr<StepExec> CompiledKernel::compile(const program::Step& step, const Scope& scope) {
+  const StepContext context{*program_, *kernel_, scope.nest, vars_, buffers_, symbols_, scope.loops, scope.grid_order};
   struct Visitor {
     const StepContext& c;
     std::unique_ptr<StepExec> operator()(const program::Load& s) const { return make_load(s, c); }
@@ -259,16 +264,20 @@ void CompiledKernel::run_block(const Block& block, size_t first, size_t last, Co
 
 void CompiledKernel::run_together(const Block& block, std::span<Core* const> cores, bool parallel) const {
   const auto& nodes = block.nodes;
+  std::vector<Core*> turns;
   for (size_t i = 0; i < nodes.size();) {
     size_t end = i;
     while (end < nodes.size() && !nodes[end].collective) ++end;
     if (end > i) {
       // Up to the next collective step cores do not need each other.
-      auto part = [&](int k) { run_block(block, i, end, *cores[k]); };
-      if (parallel)
-        base::ThreadPool::shared().for_each(static_cast<int>(cores.size()), part);
-      else
-        for (int k = 0; k < static_cast<int>(cores.size()); ++k) part(k);
+      if (parallel) {
+        turns.assign(cores.begin(), cores.end());
+        std::sort(turns.begin(), turns.end(), [](const Core* a, const Core* b) { return a->turn < b->turn; });
+        base::ThreadPool::shared().for_each(static_cast<int>(turns.size()),
+                                            [&](int k) { run_block(block, i, end, *turns[k]); });
+      } else {
+        for (Core* core : cores) run_block(block, i, end, *core);
+      }
       i = end;
       continue;
     }
@@ -362,7 +371,11 @@ void CompiledKernel::run(KernelRun& run, const std::vector<int64_t>& scalars) co
     for (Id b : kernel_->scope) declare(cores[id], b);
   }
   for (size_t n = 0; n < nests_.size(); ++n) {
-    for (int id = 0; id < nests_[n].cores; ++id) set_coordinates(cores[id], static_cast<int>(n), scalars);
+    for (int turn = 0; turn < nests_[n].cores; ++turn) {
+      Core& core = cores[nests_[n].order[static_cast<size_t>(turn)]];
+      core.turn = turn;
+      set_coordinates(core, static_cast<int>(n), scalars);
+    }
     if (run.checker) run.checker->barrier();
     run_together(nests_[n].body, std::span<Core* const>(run.all_cores).first(nests_[n].cores), parallel);
   }

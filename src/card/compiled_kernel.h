@@ -47,7 +47,7 @@ class CompiledKernel {
     const program::Nest* source = nullptr;
     int cores = 1;
     Block body;
-    std::vector<int> order;  ///< the cores, those that load the same large tile one after another
+    std::vector<int> order;  ///< of its cores: when a thread takes them
   };
 
   const program::Kernel& kernel() const { return *kernel_; }
@@ -58,9 +58,6 @@ class CompiledKernel {
   bool needs_own_lx() const { return own_lx_; }
   /// Sets up a core's variables at the start of a nest.
   void set_coordinates(Core& core, int nest, const std::vector<int64_t>& scalars) const;
-  /// All cores of a nest in the order in which threads should take them: a decoded tile that many cores share may be
-  /// gone from the cache of tiles before the last of them wants it.
-  std::vector<int> sharing_order(const program::Nest& nest) const;
   /// Makes a new instance of a buffer.
   void declare(Core& core, Id buffer) const;
   /// Runs one step of one core; errors name the step's loc.
@@ -76,10 +73,20 @@ class CompiledKernel {
   void run(KernelRun& run, const std::vector<int64_t>& scalars) const;
 
  private:
-  Block compile(const program::Block& block, const program::Nest& nest, std::vector<Id>& loops);
+  /// Where a step stands.
+  struct Scope {
+    const program::Nest& nest;
+    std::vector<Id> grid_order;
+    std::vector<Id> loops;  ///< around it, outermost first
+  };
+  /// The grid dimensions as threads go through them, the fastest first: that over which the largest tile is shared,
+  /// then from the last to the first.
+  std::vector<Id> grid_order(const program::Nest& nest) const;
+  static std::vector<int> core_order(const program::Nest& nest, const std::vector<Id>& grid_order);
+  Block compile(const program::Block& block, Scope& scope);
   /// True when step `a` makes nothing but what `b`, the step after it, stores, in a buffer that no other step names.
   bool forwards(const program::Step& a, const program::Step& b) const;
-  std::unique_ptr<StepExec> compile(const program::Step& step, const program::Nest& nest, const std::vector<Id>& loops);
+  std::unique_ptr<StepExec> compile(const program::Step& step, const Scope& scope);
   void run_block(const Block& block, size_t first, size_t last, Core& core) const;
   void run_together(const Block& block, std::span<Core* const> cores, bool parallel) const;
 

@@ -18,7 +18,6 @@
 namespace spyre::card {
 
 class Checker;
-class PanelCache;
 
 /// Growable, uninitialised working memory of one thread, by slot number.
 class Scratch {
@@ -59,7 +58,7 @@ struct KernelRun {
   std::vector<float> float_scalars;                    ///< by kernel scalar
   std::vector<std::vector<int64_t>> nest_core_ranges;  ///< [nest] core x range x (start, size), for ring.remap
   std::vector<Core*> all_cores;                        ///< set while cores keep their own LX
-  PanelCache* panels = nullptr;                        ///< null: no sharing of decoded tiles
+  uint64_t call = 0;                                   ///< no other kernel call of the process has this number
   Checker* checker = nullptr;
   bool lazy_loads = false;
   bool real_slots = false;  ///< rotate slots as the hardware does, instead of reusing the first
@@ -67,6 +66,7 @@ struct KernelRun {
 
 struct Core {
   int id = 0;
+  int turn = 0;  ///< when threads take it, in its nest's order
   KernelRun* run = nullptr;
   std::vector<int64_t> vars;
   std::byte* lx = nullptr;
@@ -106,6 +106,7 @@ struct StepContext {
   const std::vector<BufferInfo>& buffers;
   const std::vector<std::unique_ptr<class SymbolMap>>& symbols;  ///< by formal
   const std::vector<Id>& loops;                                  ///< loops around the step, outermost first
+  const std::vector<Id>& grid_order;  ///< grid dimensions as threads go through them, the fastest first
 };
 
 std::unique_ptr<StepExec> make_load(const program::Load& op, const StepContext& context);

@@ -41,7 +41,7 @@ struct DecodedRows {
 
 struct LazyTile {
   bool pending = false;
-  bool reused = false;  ///< other loads of the kernel fetch the same box: its decoded form is worth keeping
+  bool reused = false;  ///< the thread will soon want the same box again: its decoded form is worth keeping
   const SymbolMap* map = nullptr;
   const std::byte* memory = nullptr;  ///< host address of the allocation
   Id formal = program::none;

@@ -1,8 +1,11 @@
 // ld: memory to LX.
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "card/checker.h"
+#include "card/decoded_tiles.h"
 #include "card/elements.h"
 #include "card/mem_access.h"
 #include "card/touches.h"
@@ -103,7 +106,7 @@ class LoadExec final : public StepExec {
         const auto* store = std::get_if<program::Store>(&step.op);
         stored_ = stored_ || (store && store->to.symbol == op.from.symbol);
       });
-    reused_ = reused(op.from, context);
+    reused_ = reused(op.from, to_.info(), context);
   }
 
   void run(Core& core) const override {
@@ -178,19 +181,34 @@ class LoadExec final : public StepExec {
     }
     for (const auto& a : e.args) depends(a, kernel, ranges, grid);
   }
-  /// True when some grid dimension or enclosing loop changes nothing in the box, so that the same tile is loaded again.
-  static bool reused(const program::MemRef& from, const StepContext& context) {
+  /// True when a thread wants the same box again before it has decoded DecodedTiles::kept_bytes of this operand: in the
+  /// next trip of a loop that changes nothing in it, or for the next core of its grid dimension.
+  static bool reused(const program::MemRef& from, const BufferInfo& to, const StepContext& context) {
     std::vector<bool> ranges(context.kernel.ranges.size()), grid(context.nest.grid.size());
     for (const auto& e : from.entries) {
       if (e.kind == program::Entry::Kind::indexed) return false;
       depends(e.base, context.kernel, ranges, grid);
       depends(e.extent, context.kernel, ranges, grid);
     }
-    for (size_t g = 0; g < grid.size(); ++g)
-      if (!grid[g] && context.nest.grid[g].size > 1) return true;
-    for (Id l : context.loops)
-      if (!ranges[l]) return true;
+    double decoded = sizeof(float);  // bytes until the next trip or core; they may be more than 64 bits count
+    for (int64_t size : to.source->shape) decoded *= static_cast<double>(size);
+    const auto again = [&](bool changes, double times) {
+      if (!changes && times > 1) return true;
+      decoded *= times;
+      return false;
+    };
+    constexpr auto most = static_cast<double>(DecodedTiles::kept_bytes);
+    for (size_t l = context.loops.size(); l-- > 0;)
+      if (again(ranges[context.loops[l]], most_trips(context.loops[l], context.kernel))) return decoded <= most;
+    for (Id g : context.grid_order)
+      if (again(grid[g], static_cast<double>(context.nest.grid[g].size))) return decoded <= most;
     return false;
+  }
+  static double most_trips(Id range, const program::Kernel& kernel) {
+    const auto& r = kernel.ranges[range];
+    if (r.parent != program::none) return std::ceil(static_cast<double>(kernel.ranges[r.parent].by) / r.by);
+    if (!r.lo.is_constant() || !r.hi.is_constant()) return std::numeric_limits<double>::infinity();
+    return std::ceil(static_cast<double>(r.hi.value - r.lo.value) / r.by);
   }
   /// Elements of a row that the load writes: a whole row or a clipped trip is filled up to the whole stick.
   int64_t filled_row(const Core& core, const View& to) const {

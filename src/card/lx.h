@@ -23,8 +23,7 @@ class LxImages {
 
  private:
   std::byte* data_ = nullptr;
-  int count_;
-  int64_t stride_;
+  int64_t stride_, bytes_;
 };
 
 }  // namespace spyre::card

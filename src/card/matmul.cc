@@ -5,18 +5,14 @@
 #include "base/rounding.h"
 #include "card/checker.h"
 #include "card/core.h"
+#include "card/decoded_tiles.h"
 #include "card/elements.h"
 #include "card/host_kernels.h"
-#include "card/panel_cache.h"
 #include "card/tile_in_memory.h"
 
 namespace spyre::card {
 
 namespace {
-
-/// Columns of B that are packed at once: threads that wait for the same B share its parts.
-constexpr int64_t part_columns = 64;
-static_assert(part_columns % host::panel_width == 0);
 
 /// A matrix operand: where its sticks lie, in LX or still in device memory.
 struct Matrix {
@@ -131,34 +127,31 @@ class MatMulExec final : public StepExec {
 
   void real(Core& core, const Matrix& a, const Matrix& b, bool at, bool bt, int64_t m, int64_t n, int64_t k,
             const View& acc, int64_t ldc, bool accumulate) const {
-    PanelCache* cache = core.run->panels;
-    PanelCache::Block kept_a, kept_b;
+    DecodedTiles& decoded = DecodedTiles::mine();
+    const auto key = [](const Matrix& x, bool transposed, int64_t rows, int64_t cols) {
+      return DecodedTiles::Key{x.lazy->formal, transposed, rows, cols, x.box.row, x.box.column, x.lazy->box};
+    };
     const float* rows = nullptr;
     int64_t lda = 0;
     if (a.tile.format == Format::f32 && !at && !a.lazy) {
       rows = reinterpret_cast<const float*>(a.tile.data);
       lda = a.tile.row_stride / 4;
-    } else if (cache && a.lazy && a.lazy->reused && m > 1) {
-      kept_a = cache->get({a.lazy->formal, false, at, m, k, a.box.row, a.box.column, a.lazy->box}, m * k,
-                          static_cast<int>(base::ceil_div(k, host::block_k)),
-                          [&](int block, float* to) { host::pack_a_block(a.tile, at, m, k, block, to); });
-      rows = kept_a.get();
+    } else if (a.lazy && a.lazy->reused && m > 1) {
+      rows = decoded.get(core.run->call, DecodedTiles::rows, key(a, at, m, k), m * k,
+                         [&](float* to) { host::pack_a(a.tile, at, m, k, to); });
     } else {
       float* to = Scratch::mine().get<float>(Scratch::left, m * k);
       host::pack_a(a.tile, at, m, k, to);
       rows = to;
     }
     float* c = reinterpret_cast<float*>(acc.data);
-    if (cache && b.lazy && b.lazy->reused && m > 1) {
-      kept_b = cache->get({b.lazy->formal, true, bt, k, n, b.box.row, b.box.column, b.lazy->box},
-                          static_cast<int64_t>(host::panel_elements(k, n)),
-                          static_cast<int>(base::ceil_div(n, part_columns)), [&](int part, float* to) {
-                            const int64_t first = part * part_columns;
-                            host::pack_b(b.tile, bt, k, first, std::min(part_columns, n - first), to + first * k);
-                          });
+    if (b.lazy && b.lazy->reused && m > 1) {
       host::MatmulArgs args;
       args.m = m, args.n = n, args.k = k;
-      args.a = rows, args.lda = lda, args.panels = kept_b.get();
+      args.a = rows, args.lda = lda;
+      args.panels = decoded.get(core.run->call, DecodedTiles::panels, key(b, bt, k, n),
+                                static_cast<int64_t>(host::panel_elements(k, n)),
+                                [&](float* to) { host::pack_b(b.tile, bt, k, 0, n, to); });
       args.c = c, args.ldc = ldc, args.accumulate = accumulate;
       host::matmul(args);
     } else {
