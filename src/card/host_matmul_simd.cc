@@ -148,11 +148,26 @@ void block_i32(int64_t m, int64_t n, int64_t k, const int32_t* a, int64_t lda, c
                        accumulate, (const uint32_t*)next);
 }
 
-template <typename Count>
-SPYRE_INLINE void unpack_groups(const uint16_t* src, int64_t row_stride, int64_t rows, Count count, float* dst,
+// Codes but 0x7FFF and 0xFFFF, sign-extended: half the instructions of decode_dl16.
+SPYRE_INLINE F32 decode_finite(I32 code) {
+  const I32 placed = (code << 14) & (int32_t)0x9FFFC000;
+  return as_f32((placed & 0x7FFFFFFF) == 0 ? placed : placed + 0x30000000);
+}
+
+// Whether those two were among the codes is asked once, of their largest magnitudes.
+SPYRE_INLINE I16 take_magnitude(I16 code, I16 largest) {
+  const I16 magnitude = code & 0x7FFF;
+  return magnitude > largest ? magnitude : largest;
+}
+SPYRE_INLINE bool special(I16 largest) { return any(widen(largest) == 0x7FFF); }
+
+// False when `finite` met a code that it takes for a wrong number.
+template <bool finite, typename Count>
+SPYRE_INLINE bool unpack_groups(const uint16_t* src, int64_t row_stride, int64_t rows, Count count, float* dst,
                                 int64_t dst_stride, int64_t group_stride) {
   // Sources come from the outer cache or memory, destinations were last used long ago: both are asked for early.
   constexpr int64_t early = 16;
+  I16 largest = {};
   for (int64_t r = 0; r < rows; ++r) {
     const uint16_t* from = src + r * row_stride;
     float* to = dst + r * dst_stride;
@@ -161,19 +176,22 @@ SPYRE_INLINE void unpack_groups(const uint16_t* src, int64_t row_stride, int64_t
     for (int g = 0; g < count(); ++g) {
       __builtin_prefetch(to + early * dst_stride + g * group_stride, 1, 3);
 #pragma GCC unroll 4
-      for (int v = 0; v < panel_vectors; ++v)
-        store(to + g * group_stride + v * lanes, load_dl16(from + g * panel_width + v * lanes));
+      for (int v = 0; v < panel_vectors; ++v) {
+        const I16 code = load<I16>(from + g * panel_width + v * lanes);
+        if (finite) largest = take_magnitude(code, largest);
+        store(to + g * group_stride + v * lanes, finite ? decode_finite(widen(code)) : decode_dl16(widen(code)));
+      }
     }
   }
+  return !special(largest);
 }
 void unpack_dl16(const uint16_t* src, int64_t row_stride, int64_t rows, int count, float* dst, int64_t dst_stride,
                  int64_t group_stride) {
   const auto whole = [] { return 4; };  // a stick
   const auto part = [count] { return count; };
-  if (count == 4)
-    unpack_groups(src, row_stride, rows, whole, dst, dst_stride, group_stride);
-  else
-    unpack_groups(src, row_stride, rows, part, dst, dst_stride, group_stride);
+  const bool done = count == 4 ? unpack_groups<true>(src, row_stride, rows, whole, dst, dst_stride, group_stride)
+                               : unpack_groups<true>(src, row_stride, rows, part, dst, dst_stride, group_stride);
+  if (!done) unpack_groups<false>(src, row_stride, rows, part, dst, dst_stride, group_stride);
 }
 
 void pack_dl16(const float* src, int64_t src_stride, int64_t rows, int64_t count, uint16_t* dst, int64_t dst_stride,
@@ -241,18 +259,11 @@ void transpose_panel(const float* src, int64_t stride, int64_t k, float* panel) 
 constexpr int column = 64;  // codes in a stick
 constexpr int column_vectors = column / lanes;
 
-// Decodes all codes but 0x7FFF and 0xFFFF, and gathers in `special` whether there was one.
-SPYRE_INLINE F32 decode_finite(I32 code, I32& special) {
-  const I32 placed = (code << 14) & (int32_t)0x9FFFC000;
-  const I32 magnitude = placed << 1;
-  special |= magnitude == 0x3FFF8000;
-  return as_f32(magnitude == 0 ? placed : placed + 0x30000000);
-}
-
+// As unpack_groups.
 template <bool finite>
 SPYRE_INLINE bool gemv_rows(const uint16_t* src, int64_t row_stride, int64_t k, const float* a, float* c) {
   F32 sum[column_vectors];
-  I32 special = {};
+  I16 largest = {};
 #pragma GCC unroll 16
   for (int v = 0; v < column_vectors; ++v) sum[v] = F32{};
   const auto row = [&](int64_t i) __attribute__((always_inline)) {
@@ -260,8 +271,9 @@ SPYRE_INLINE bool gemv_rows(const uint16_t* src, int64_t row_stride, int64_t k, 
     const uint16_t* p = src + i * row_stride;
 #pragma GCC unroll 16
     for (int v = 0; v < column_vectors; ++v) {
-      const I32 code = widen(load<I16>(p + v * lanes));
-      sum[v] += x * (finite ? decode_finite(code, special) : decode_dl16(code));
+      const I16 code = load<I16>(p + v * lanes);
+      if (finite) largest = take_magnitude(code, largest);
+      sum[v] += x * (finite ? decode_finite(widen(code)) : decode_dl16(widen(code)));
     }
   };
   const int64_t quarter = k / 4;
@@ -274,11 +286,11 @@ SPYRE_INLINE bool gemv_rows(const uint16_t* src, int64_t row_stride, int64_t k, 
   for (int64_t i = 4 * quarter; i < k; ++i) row(i);
 #pragma GCC unroll 16
   for (int v = 0; v < column_vectors; ++v) store(c + v * lanes, sum[v]);
-  return any(special);
+  return !special(largest);
 }
 
 void gemv_dl16(const uint16_t* src, int64_t row_stride, int64_t k, const float* a, float* c) {
-  if (gemv_rows<true>(src, row_stride, k, a, c)) gemv_rows<false>(src, row_stride, k, a, c);
+  if (!gemv_rows<true>(src, row_stride, k, a, c)) gemv_rows<false>(src, row_stride, k, a, c);
 }
 
 }  // namespace
