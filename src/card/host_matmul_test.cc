@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -285,6 +286,30 @@ TEST(HostGemv, SpecialCodesAndEveryFiniteOne) {
 }
 
 class HostMatrix : public testing::TestWithParam<Isa> {};
+
+// One special code among finite ones in turn, and tiles of nothing else: all are looked for at once.
+TEST_P(HostMatrix, UnpacksEveryCode) {
+  if (!base::isa_available(GetParam())) GTEST_SKIP() << "not on this machine";
+  std::vector<uint16_t> codes(65536);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint16_t>(i * 40503);  // all of them, mixed
+  for (int count : {1, 2, 3, 4})
+    for (int64_t rows : {1, 7, 1024}) {
+      std::vector<float> to(static_cast<size_t>(rows * 64));
+      for (size_t start = 0; start + to.size() <= codes.size(); start += to.size()) {
+        std::fill(to.begin(), to.end(), 77.0f);
+        matmul_table(GetParam()).unpack_dl16(codes.data() + start, 64, rows, count, to.data(), 16, rows * 16);
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t c = 0; c < 64; ++c) {
+            const float got = to[static_cast<size_t>(c / 16 * rows * 16 + r * 16 + c % 16)];
+            const float want =
+                c < count * 16 ? base::dl16_to_f32(codes[start + static_cast<size_t>(r * 64 + c)]) : 77.0f;
+            ASSERT_TRUE(std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(want))
+                << got << " for " << want << ", " << count << " groups of " << rows << " rows, row " << r << " lane "
+                << c;
+          }
+      }
+    }
+}
 
 // DL16 products are exact in float32, so that only the order of the additions could tell instruction sets apart.
 TEST_P(HostMatrix, EveryInstructionSetGivesTheBaselinesNumbers) {
