@@ -166,7 +166,7 @@ template <bool finite, typename Count>
 SPYRE_INLINE bool unpack_groups(const uint16_t* src, int64_t row_stride, int64_t rows, Count count, float* dst,
                                 int64_t dst_stride, int64_t group_stride) {
   // Sources come from the outer cache or memory, destinations were last used long ago: both are asked for early.
-  constexpr int64_t early = 16;
+  constexpr int64_t early = 48, ready = 16;
   I16 largest = {};
   for (int64_t r = 0; r < rows; ++r) {
     const uint16_t* from = src + r * row_stride;
@@ -174,7 +174,7 @@ SPYRE_INLINE bool unpack_groups(const uint16_t* src, int64_t row_stride, int64_t
     __builtin_prefetch(from + early * row_stride, 0, 2);
     __builtin_prefetch(from + early * row_stride + 32, 0, 2);
     for (int g = 0; g < count(); ++g) {
-      __builtin_prefetch(to + early * dst_stride + g * group_stride, 1, 3);
+      __builtin_prefetch(to + ready * dst_stride + g * group_stride, 1, 3);
 #pragma GCC unroll 4
       for (int v = 0; v < panel_vectors; ++v) {
         const I16 code = load<I16>(from + g * panel_width + v * lanes);
