@@ -87,10 +87,14 @@ SPYRE_INLINE U8 narrow_u8(I32 v) { return __builtin_convertvector(v, U8); }
 
 // ---- number formats -------------------------------------------------------------------------------------------------
 
-/// DL16 codes, sign-extended to 32 bits, to their values.
-SPYRE_INLINE F32 decode_dl16(I32 code) {
+/// DL16 codes but 0x7FFF and 0xFFFF, sign-extended to 32 bits, to their values.
+SPYRE_INLINE F32 decode_dl16_finite(I32 code) {
   const I32 placed = (code << 14) & (int32_t)0x9FFFC000;
-  I32 v = (placed & 0x7FFFFFFF) == 0 ? placed : placed + 0x30000000;
+  return as_f32((placed & 0x7FFFFFFF) == 0 ? placed : placed + 0x30000000);
+}
+/// All of them, with twice the instructions.
+SPYRE_INLINE F32 decode_dl16(I32 code) {
+  I32 v = as_i32(decode_dl16_finite(code));
   v = code == 0x7FFF ? splat((int32_t)0x7FC00000) : v;
   v = code == -1 ? splat((int32_t)0xFF800000) : v;
   return as_f32(v);

@@ -58,17 +58,16 @@ std::vector<Id> CompiledKernel::grid_order(const program::Nest& nest) const {
 }
 
 std::vector<int> CompiledKernel::core_order(const program::Nest& nest, const std::vector<Id>& grid_order) {
+  std::vector<int> distance(nest.grid.size(), 1);  // between cores that are neighbours in a dimension
+  for (size_t d = distance.size(); d-- > 1;) distance[d - 1] = distance[d] * static_cast<int>(nest.grid[d].size);
   std::vector<int> order(static_cast<size_t>(nest.cores()));
   for (int turn = 0; turn < nest.cores(); ++turn) {
-    std::vector<int64_t> at(nest.grid.size());
-    int64_t rest = turn;
+    int rest = turn;
     for (Id d : grid_order) {
-      at[static_cast<size_t>(d)] = rest % nest.grid[d].size;
-      rest /= nest.grid[d].size;
+      const int size = static_cast<int>(nest.grid[d].size);
+      order[static_cast<size_t>(turn)] += rest % size * distance[d];
+      rest /= size;
     }
-    int64_t core = 0;
-    for (size_t d = 0; d < at.size(); ++d) core = core * nest.grid[d].size + at[d];
-    order[static_cast<size_t>(turn)] = static_cast<int>(core);
   }
   return order;
 }
@@ -264,20 +263,16 @@ void CompiledKernel::run_block(const Block& block, size_t first, size_t last, Co
 
 void CompiledKernel::run_together(const Block& block, std::span<Core* const> cores, bool parallel) const {
   const auto& nodes = block.nodes;
-  std::vector<Core*> turns;
   for (size_t i = 0; i < nodes.size();) {
     size_t end = i;
     while (end < nodes.size() && !nodes[end].collective) ++end;
     if (end > i) {
       // Up to the next collective step cores do not need each other.
-      if (parallel) {
-        turns.assign(cores.begin(), cores.end());
-        std::sort(turns.begin(), turns.end(), [](const Core* a, const Core* b) { return a->turn < b->turn; });
-        base::ThreadPool::shared().for_each(static_cast<int>(turns.size()),
-                                            [&](int k) { run_block(block, i, end, *turns[k]); });
-      } else {
-        for (Core* core : cores) run_block(block, i, end, *core);
-      }
+      const auto part = [&](int k) { run_block(block, i, end, *cores[k]); };
+      if (parallel)
+        base::ThreadPool::shared().for_each(static_cast<int>(cores.size()), part);
+      else
+        for (int k = 0; k < static_cast<int>(cores.size()); ++k) part(k);
       i = end;
       continue;
     }
@@ -371,13 +366,13 @@ void CompiledKernel::run(KernelRun& run, const std::vector<int64_t>& scalars) co
     for (Id b : kernel_->scope) declare(cores[id], b);
   }
   for (size_t n = 0; n < nests_.size(); ++n) {
+    std::vector<Core*> turns;
     for (int turn = 0; turn < nests_[n].cores; ++turn) {
-      Core& core = cores[nests_[n].order[static_cast<size_t>(turn)]];
-      core.turn = turn;
-      set_coordinates(core, static_cast<int>(n), scalars);
+      turns.push_back(&cores[parallel ? nests_[n].order[static_cast<size_t>(turn)] : turn]);
+      set_coordinates(*turns.back(), static_cast<int>(n), scalars);
     }
     if (run.checker) run.checker->barrier();
-    run_together(nests_[n].body, std::span<Core* const>(run.all_cores).first(nests_[n].cores), parallel);
+    run_together(nests_[n].body, turns, parallel);
   }
   run.all_cores.clear();
 }

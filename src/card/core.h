@@ -66,7 +66,6 @@ struct KernelRun {
 
 struct Core {
   int id = 0;
-  int turn = 0;  ///< when threads take it, in its nest's order
   KernelRun* run = nullptr;
   std::vector<int64_t> vars;
   std::byte* lx = nullptr;

@@ -1,12 +1,9 @@
 #include "card/decoded_tiles.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <new>
 
 #include "base/rounding.h"
-#include "card/huge_page.h"
 
 namespace spyre::card {
 
@@ -40,13 +37,9 @@ int64_t DecodedTiles::Area::take(int64_t size) {
     forget_all();
     data.reset();
     bytes = 0;
-    const int64_t wanted = base::round_up(std::max(size, kept_bytes), huge_page);
-    // Decoded tiles are read with long strides, and small pages cost a twentieth of the speed of a product.
-    data.reset(static_cast<std::byte*>(std::aligned_alloc(huge_page, static_cast<size_t>(wanted))));
+    const int64_t wanted = std::max(size, kept_bytes);
+    data = huge_memory(wanted);
     if (!data) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-    madvise(data.get(), static_cast<size_t>(wanted), MADV_HUGEPAGE);
-#endif
     bytes = wanted;
   }
   if (bytes - used < size) {  // from the front again: what lies behind goes too

@@ -148,13 +148,7 @@ void block_i32(int64_t m, int64_t n, int64_t k, const int32_t* a, int64_t lda, c
                        accumulate, (const uint32_t*)next);
 }
 
-// Codes but 0x7FFF and 0xFFFF, sign-extended: half the instructions of decode_dl16.
-SPYRE_INLINE F32 decode_finite(I32 code) {
-  const I32 placed = (code << 14) & (int32_t)0x9FFFC000;
-  return as_f32((placed & 0x7FFFFFFF) == 0 ? placed : placed + 0x30000000);
-}
-
-// Whether those two were among the codes is asked once, of their largest magnitudes.
+// Whether codes are finite is asked once for many of them: of their largest magnitudes.
 SPYRE_INLINE I16 take_magnitude(I16 code, I16 largest) {
   const I16 magnitude = code & 0x7FFF;
   return magnitude > largest ? magnitude : largest;
@@ -179,7 +173,7 @@ SPYRE_INLINE bool unpack_groups(const uint16_t* src, int64_t row_stride, int64_t
       for (int v = 0; v < panel_vectors; ++v) {
         const I16 code = load<I16>(from + g * panel_width + v * lanes);
         if (finite) largest = take_magnitude(code, largest);
-        store(to + g * group_stride + v * lanes, finite ? decode_finite(widen(code)) : decode_dl16(widen(code)));
+        store(to + g * group_stride + v * lanes, finite ? decode_dl16_finite(widen(code)) : decode_dl16(widen(code)));
       }
     }
   }
@@ -273,7 +267,7 @@ SPYRE_INLINE bool gemv_rows(const uint16_t* src, int64_t row_stride, int64_t k, 
     for (int v = 0; v < column_vectors; ++v) {
       const I16 code = load<I16>(p + v * lanes);
       if (finite) largest = take_magnitude(code, largest);
-      sum[v] += x * (finite ? decode_finite(widen(code)) : decode_dl16(widen(code)));
+      sum[v] += x * (finite ? decode_dl16_finite(widen(code)) : decode_dl16(widen(code)));
     }
   };
   const int64_t quarter = k / 4;

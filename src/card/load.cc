@@ -1,5 +1,4 @@
 // ld: memory to LX.
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -9,6 +8,8 @@
 #include "card/elements.h"
 #include "card/mem_access.h"
 #include "card/touches.h"
+#include "layout/view.h"
+#include "program/conventions.h"
 
 namespace spyre::card {
 
@@ -190,8 +191,8 @@ class LoadExec final : public StepExec {
       depends(e.base, context.kernel, ranges, grid);
       depends(e.extent, context.kernel, ranges, grid);
     }
-    double decoded = sizeof(float);  // bytes until the next trip or core; they may be more than 64 bits count
-    for (int64_t size : to.source->shape) decoded *= static_cast<double>(size);
+    // Bytes until the next trip or core; they may be more than 64 bits count.
+    double decoded = sizeof(float) * static_cast<double>(layout::numel(to.source->shape));
     const auto again = [&](bool changes, double times) {
       if (!changes && times > 1) return true;
       decoded *= times;
@@ -206,9 +207,10 @@ class LoadExec final : public StepExec {
   }
   static double most_trips(Id range, const program::Kernel& kernel) {
     const auto& r = kernel.ranges[range];
-    if (r.parent != program::none) return std::ceil(static_cast<double>(kernel.ranges[r.parent].by) / r.by);
-    if (!r.lo.is_constant() || !r.hi.is_constant()) return std::numeric_limits<double>::infinity();
-    return std::ceil(static_cast<double>(r.hi.value - r.lo.value) / r.by);
+    const bool constant = r.lo.is_constant() && r.hi.is_constant();
+    if (r.parent == program::none && !constant) return std::numeric_limits<double>::infinity();
+    const int64_t length = constant ? r.hi.value - r.lo.value : kernel.ranges[r.parent].by;
+    return static_cast<double>(program::trips_of(r, kernel, length));
   }
   /// Elements of a row that the load writes: a whole row or a clipped trip is filled up to the whole stick.
   int64_t filled_row(const Core& core, const View& to) const {

@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
+
+#include "card/huge_page.h"
 
 namespace spyre::card {
 
@@ -16,14 +17,14 @@ class LxImages {
   ~LxImages();
   LxImages(const LxImages&) = delete;
   LxImages& operator=(const LxImages&) = delete;
-  std::byte* image(int i) const { return data_ + i * stride_; }
+  std::byte* image(int i) const { return memory_.get() + i * stride_; }
 
   /// The calling thread's own image of at least `bytes`.
   static std::byte* mine(int64_t bytes);
 
  private:
-  std::byte* data_ = nullptr;
   int64_t stride_, bytes_;
+  HugeMemory memory_;
 };
 
 }  // namespace spyre::card
