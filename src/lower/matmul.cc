@@ -188,6 +188,20 @@ class Matmul {
     }
   }
 
+  /// What a clipped trip has of a buffer with these axes: nobody reads the rest.
+  BufRef valid(Id buffer, int outer, int inner) const {
+    std::vector<program::BufDim> dims(2);
+    bool whole = true;
+    for (const int axis : {outer, inner}) {
+      const Id range = axis < 0 ? none : range_[static_cast<size_t>(axis)];
+      if (range == none || tile(axis) == 1 || shape_.trap || always_full(*builder_, range)) continue;
+      dims[axis == inner] = box(constant(0), lower::size(range));
+      whole = false;
+    }
+    return whole ? builder_->ref(buffer) : builder_->ref(buffer, std::move(dims));
+  }
+  BufRef valid_part(Id buffer) const { return valid(buffer, shape_.row, shape_.lane); }
+
   void one_tile() {
     KernelBuilder& b = *builder_;
     builder_->loc(node_.loc);
@@ -198,7 +212,7 @@ class Matmul {
     if (!shape_.empty) add_terms(0);
     if (!split()) return finish_tile();
     const Id g = grid_[static_cast<size_t>(shape_.depth)];
-    b.step(program::PartialSum{b.ref(acc_), g, false});
+    b.step(program::PartialSum{valid_part(acc_), g, false});
     b.when({{program::Compare::Op::eq, coordinate(g), constant(0)}}, [&] { finish_tile(); });
   }
 
@@ -207,7 +221,7 @@ class Matmul {
     if (i < terms_.size()) return loop(terms_[i], [&] { add_terms(i + 1); });
     KernelBuilder& b = *builder_;
     const auto operand = [&](const Side& s) {
-      BufRef r = b.ref(s.buffer);
+      BufRef r = valid(s.buffer, s.tile.outer, s.tile.inner);
       r.transposed = s.tile.turned;
       return r;
     };
@@ -217,7 +231,7 @@ class Matmul {
       b.reduce(program::Monoid::sum, true, {b.ref(acc_)}, {b.use(b.ref(acc_))}, std::move(product), 0);
       return;
     }
-    b.matmul(shape_.on_pt, b.ref(acc_), operand(sides_[0]), operand(sides_[1]), init_, !init_.empty());
+    b.matmul(shape_.on_pt, valid_part(acc_), operand(sides_[0]), operand(sides_[1]), init_, !init_.empty());
   }
 
   void finish_tile() {
@@ -227,9 +241,9 @@ class Matmul {
       Id from = acc_;
       if (result_format_ != shape_.sum) {
         from = b.buffer(result_format_, dims, kernel_.slots, "o");
-        b.vector({b.ref(from)}, {b.use(b.ref(acc_))});
+        b.vector({valid_part(from)}, {b.use(valid_part(acc_))});
       }
-      b.store(result_.formal, result_.entries(range_, shape_.axes.sizes), b.ref(from), ordered_);
+      b.store(result_.formal, result_.entries(range_, shape_.axes.sizes), valid_part(from), ordered_);
     }
     if (kernel_.nodes.size() == 1) return;
     elements_->provide(node_.results[0], b.ref(acc_));

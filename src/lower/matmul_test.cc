@@ -10,6 +10,7 @@
 #include "plan/forms.h"
 #include "program/program.h"
 #include "runtime/test_device.h"
+#include "timing/timeline.h"
 
 namespace spyre::lower {
 namespace {
@@ -374,6 +375,30 @@ TEST(Matmul, RepackedWeightsAreReadAsMultiplied) {
     expect_runs_on_copy(convolution(70, false), scramble);
     expect_runs_on_copy(convolution(70, true), scramble);
   }
+}
+
+/// Clipped tiles are multiplied as far as they reach, and no further.
+TEST(Matmul, WhatNobodyReadsIsNotMultiplied) {
+  constexpr int64_t m = 205, n = 128, k = 320;
+  GraphMaker maker;
+  Product p;
+  p.dims = {{Role::m, m}, {Role::n, n}, {Role::k, k}};
+  const Ref a = maker.input(HostType::f16, {m, k}, {k, 1});
+  Ref b = maker.input(HostType::f16, {k, n}, {n, 1});
+  std::swap(b.sizes[0], b.sizes[1]);
+  std::swap(b.strides[0], b.strides[1]);
+  maker.output(add_product(maker, p, a, b, {n, 1}));
+  const plan::KernelPlan nodes = all_nodes(maker.graph, plan::Form::matmul);
+  const plan::Plan plan = plan_with(maker.graph, nodes, 0);
+  int clipped = 0;
+  for (const plan::KernelPlan& c : plan::matmul_candidates({maker.graph, plan, description()}, nodes.nodes)) {
+    if (price(maker.graph, c, plan, description()) < 0) continue;
+    const timing::Timeline time =
+        timing::walk(lower_kernel(maker.graph, c, plan, description()).program, {}, description());
+    EXPECT_EQ(time.calls.at(0).macs, m * n * k) << "tiles of " << c.tile[0] << " rows";
+    clipped += m % c.tile[0] != 0;
+  }
+  EXPECT_GT(clipped, 3);
 }
 
 TEST(Matmul, NoTermsAreZero) {
