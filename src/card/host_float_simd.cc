@@ -149,15 +149,6 @@ void div(float* dst, const float* a, const float* b, size_t n, Splat splat) {
 #else
 SPYRE_BINARY(div, x / y)
 #endif
-// If y is NaN the comparison is false and y is taken; if x is, it is put back.
-SPYRE_INLINE F32 min_f32(F32 x, F32 y) {
-  const F32 r = x < y ? x : y;
-  return x != x ? x : r;
-}
-SPYRE_INLINE F32 max_f32(F32 x, F32 y) {
-  const F32 r = x > y ? x : y;
-  return x != x ? x : r;
-}
 SPYRE_BINARY(min, min_f32(x, y))
 SPYRE_BINARY(max, max_f32(x, y))
 

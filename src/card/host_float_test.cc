@@ -242,6 +242,74 @@ TEST_P(HostFloat, FmaTakesEverySplat) {
   }
 }
 
+/// What the link does, by the kernels of single operations.
+void apply_alone(const FloatTable& table, const F32LinkArgs& link, std::vector<float>& x, int64_t rows, size_t n) {
+  if (link.op >= F32Link::neg) {
+    constexpr F32Unary unary[] = {F32Unary::neg, F32Unary::abs,  F32Unary::square, F32Unary::rcp,
+                                  F32Unary::exp, F32Unary::tanh, F32Unary::erf};
+    const int at = static_cast<int>(link.op) - static_cast<int>(F32Link::neg);
+    return table.unary[static_cast<int>(unary[at])](x.data(), x.data(), x.size());
+  }
+  constexpr F32Binary binary[] = {F32Binary::add, F32Binary::sub, F32Binary::sub,
+                                  F32Binary::mul, F32Binary::min, F32Binary::max};
+  const int pair = static_cast<int>(link.op) / 2;
+  const bool of_row = static_cast<int>(link.op) % 2 == 1, from = pair == 2;
+  const F32BinaryFn fn = table.binary[static_cast<int>(binary[pair])];
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = x.data() + r * static_cast<int64_t>(n);
+    const float* with = link.with + r * link.row_stride;
+    if (from)
+      fn(row, with, row, n, of_row ? splat_first : splat_none);
+    else
+      fn(row, row, with, n, of_row ? splat_second : splat_none);
+  }
+}
+
+TEST_P(HostFloat, ChainsGiveWhatTheirLinksGiveOneByOne) {
+  constexpr uint32_t seed = 7;
+  RecordProperty("seed", static_cast<int>(seed));
+  std::mt19937 random(seed);
+  const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
+  const std::vector<float> pool = samples(-3, 3, 4000, seed);
+  for (int trial = 0; trial < 400; ++trial) {
+    const int64_t rows = static_cast<int64_t>(1 + below(4));
+    const size_t n = std::vector<size_t>{1, 3, 16, 31, 64, 128, 130, 300}[below(8)],
+                 lanes = n * static_cast<size_t>(rows);
+    const auto draw = [&](size_t count) {
+      std::vector<float> v(count);
+      for (float& x : v) x = pool[below(pool.size())];
+      return v;
+    };
+    const std::vector<float> from = draw(lanes);
+    std::vector<std::vector<float>> operands;
+    F32LinkArgs links[most_links];
+    const int count = static_cast<int>(1 + below(most_links));
+    std::vector<float> want = from;
+    std::string text;
+    for (int k = 0; k < count; ++k) {
+      F32LinkArgs& link = links[k];
+      link.op = static_cast<F32Link>(below(static_cast<size_t>(F32Link::erf) + 1));
+      text += " " + std::to_string(static_cast<int>(link.op));
+      if (link.op < F32Link::neg) {
+        const bool of_row = static_cast<int>(link.op) % 2 == 1, same = below(3) == 0;
+        link.with = operands.emplace_back(draw(lanes)).data();
+        link.row_stride = same ? 0 : of_row ? 1 : static_cast<int64_t>(n);
+      }
+      apply_alone(table(), link, want, rows, n);
+    }
+    std::vector<float> apart(lanes), in_place = from;
+    chain_table(GetParam()).chain(apart.data(), from.data(), rows, n, links, count);
+    chain_table(GetParam()).chain(in_place.data(), in_place.data(), rows, n, links, count);
+    for (size_t i = 0; i < lanes; ++i) {
+      const bool nan = std::isnan(want[i]);
+      for (const float got : {apart[i], in_place[i]})
+        ASSERT_TRUE(nan ? std::isnan(got) : std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(want[i]))
+            << "seed " << seed << ", trial " << trial << ", lane " << i << " of " << rows << " x " << n << ", links"
+            << text << ": " << got << ", not " << want[i];
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, HostFloat, testing::Values(Isa::baseline, Isa::avx2, Isa::avx512),
                          [](const auto& info) { return std::string(base::isa_name(info.param)); });
 

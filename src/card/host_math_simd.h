@@ -12,6 +12,15 @@ SPYRE_INLINE F32 abs_f32(F32 x) { return as_f32(as_i32(x) & 0x7FFFFFFF); }
 SPYRE_INLINE F32 copy_sign(F32 magnitude, F32 sign) {
   return as_f32((as_i32(magnitude) & 0x7FFFFFFF) | (as_i32(sign) & (int32_t)0x80000000));
 }
+/// NaN if either is: where y is NaN the comparison is false and y is taken; where x is, it is put back.
+SPYRE_INLINE F32 min_f32(F32 x, F32 y) {
+  const F32 r = x < y ? x : y;
+  return x != x ? x : r;
+}
+SPYRE_INLINE F32 max_f32(F32 x, F32 y) {
+  const F32 r = x > y ? x : y;
+  return x != x ? x : r;
+}
 #if defined(__AVX512F__) && SPYRE_SIMD_BYTES == 64
 SPYRE_INLINE bool any(I32 mask) { return __builtin_ia32_ptestmd512(mask, mask, -1) != 0; }
 #elif defined(__AVX2__) && SPYRE_SIMD_BYTES == 32

@@ -50,16 +50,6 @@ SPYRE_INLINE float fold(const float* a, size_t n, float neutral, Term term, Fold
 }
 
 SPYRE_INLINE F32 same(F32 x) { return x; }
-// Keeps a NaN of either side: see host_float_simd.cc.
-SPYRE_INLINE F32 max_f32(F32 x, F32 y) {
-  const F32 r = x > y ? x : y;
-  return x != x ? x : r;
-}
-SPYRE_INLINE F32 min_f32(F32 x, F32 y) {
-  const F32 r = x < y ? x : y;
-  return x != x ? x : r;
-}
-
 float sum(const float* a, size_t n) {
   return fold(a, n, 0.0f, same, [](F32 x, F32 y) { return x + y; });
 }

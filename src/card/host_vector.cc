@@ -8,6 +8,7 @@
 namespace spyre::card::host {
 
 const FloatTable& float_table(base::Isa isa) { return SPYRE_SIMD_TABLE(isa, float_table); }
+const ChainTable& chain_table(base::Isa isa) { return SPYRE_SIMD_TABLE(isa, chain_table); }
 const IntegerTable& integer_table(base::Isa isa) { return SPYRE_SIMD_TABLE(isa, integer_table); }
 
 namespace {
@@ -29,6 +30,10 @@ F32BinaryFn f32_binary(F32Binary op) { return floats().binary[static_cast<int>(o
 F32CompareFn f32_compare(Comparison op) { return floats().compare[static_cast<int>(op)]; }
 void f32_fma(float* dst, const float* a, const float* b, const float* c, size_t n, Splat splat) {
   floats().fma(dst, a, b, c, n, splat);
+}
+void f32_chain(float* to, const float* from, int64_t rows, size_t n, const F32LinkArgs* links, int count) {
+  static const ChainTable& table = chain_table(base::host_isa());
+  table.chain(to, from, rows, n, links, count);
 }
 void f32_is_nan(int32_t* mask, const float* a, size_t n) { floats().is_nan(mask, a, n); }
 

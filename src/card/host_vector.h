@@ -68,6 +68,43 @@ F32CompareFn f32_compare(Comparison op);
 void f32_fma(float* dst, const float* a, const float* b, const float* c, size_t n, Splat splat);
 void f32_is_nan(int32_t* mask, const float* a, size_t n);
 
+/// An operation on a running value, one per lane: `add_all` adds the operand's lane, `add_row` the one number of the
+/// lane's row. `from` subtracts the running value from the operand. The others have no operand.
+enum class F32Link : uint8_t {
+  add_all,
+  add_row,
+  subtract_all,
+  subtract_row,
+  from_all,
+  from_row,
+  mul_all,
+  mul_row,
+  min_all,
+  min_row,
+  max_all,
+  max_row,
+  neg,
+  abs,
+  square,
+  rcp,
+  exp,
+  tanh,
+  erf
+};
+/// The form for one number a row of a link with an operand, given the form for all lanes.
+constexpr F32Link of_row(F32Link op) { return static_cast<F32Link>(static_cast<int>(op) + 1); }
+struct F32LinkArgs {
+  F32Link op = F32Link::add_all;
+  const float* with = nullptr;
+  int64_t row_stride = 0;  ///< elements between the operand's rows; 0: the same for all
+};
+constexpr int most_links = 16;
+
+/// The links one after another on rows of n lanes that follow each other in `from` and in `to`; values stay in
+/// registers in between. The same results as the links' operations one by one. `to` may be `from` or what a link reads,
+/// at the same lanes. 1 to most_links links.
+void f32_chain(float* to, const float* from, int64_t rows, size_t n, const F32LinkArgs* links, int count);
+
 // ---- int32 ----------------------------------------------------------------------------------------------------------
 
 /// `sign`: -1, 0 or 1.

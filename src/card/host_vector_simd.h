@@ -14,6 +14,10 @@ struct FloatTable {
   void (*is_nan)(int32_t* mask, const float* a, size_t n);
 };
 
+struct ChainTable {
+  void (*chain)(float* to, const float* from, int64_t rows, size_t n, const F32LinkArgs* links, int count);
+};
+
 struct IntegerTable {
   I32UnaryFn unary[i32_unary_count];
   I32BinaryFn binary[i32_binary_count];
@@ -35,9 +39,11 @@ struct IntegerTable {
 };
 
 SPYRE_SIMD_DECLARE(FloatTable, float_table)
+SPYRE_SIMD_DECLARE(ChainTable, chain_table)
 SPYRE_SIMD_DECLARE(IntegerTable, integer_table)
 
 const FloatTable& float_table(base::Isa isa);
+const ChainTable& chain_table(base::Isa isa);
 const IntegerTable& integer_table(base::Isa isa);
 const IntegerTable& integers();  ///< the one for this machine
 

@@ -172,6 +172,7 @@ VectorProgram::VectorProgram(const std::vector<const VecExpr*>& roots, int rank,
       if (!o.single(d)) sized_[d + shift] = true;
   }
   for (int r : roots_) nodes_[r].repeats = false;  // a strip's result may have a place of its own
+  make_chains();
   allocate();
 }
 
@@ -294,21 +295,22 @@ void VectorProgram::allocate() {
   const int n = static_cast<int>(nodes_.size());
   std::vector<int> last(n, -1);
   for (int i = 0; i < n; ++i)
-    for (int a = 0; a < nodes_[i].count; ++a) last[nodes_[i].args[a]] = i;
+    if (!nodes_[i].absorbed) for_each_argument(nodes_[i], [&](int arg) { last[arg] = i; });
   for (int r : roots_) last[r] = n;
   std::vector<int> free;
   for (int i = 0; i < n; ++i) {
     Node& node = nodes_[i];
-    for (int a = 0; a < node.count; ++a) {
-      Node& arg = nodes_[node.args[a]];
-      if (arg.cls == Class::row && node.cls == Class::lane) {
+    if (node.absorbed) continue;
+    for_each_argument(node, [&](int a) {
+      Node& arg = nodes_[a];
+      if (arg.cls == Class::row && node.cls == Class::lane && node.kind != Kind::chain) {
         spreads_ = true;
         if (arg.spread_reg < 0) arg.spread_reg = registers_++;
       }
-      if (arg.cls != Class::lane || arg.repeats || node.cls != Class::lane || last[node.args[a]] != i) continue;
-      last[node.args[a]] = -2;  // an argument used twice is freed once
+      if (arg.cls != Class::lane || arg.repeats || node.cls != Class::lane || last[a] != i) return;
+      last[a] = -2;  // an argument used twice is freed once
       free.push_back(arg.reg);
-    }
+    });
     if (node.cls == Class::lane && !node.repeats && !free.empty()) {
       node.reg = free.back();
       free.pop_back();

@@ -68,6 +68,7 @@ class VectorProgram {
     };
     const std::byte* at(const Source& s, int64_t row) const;
     void execute(int node, int64_t n, int64_t r, int64_t nr, int64_t c, int64_t nc);
+    void run_chain(int number, float* to, int64_t nr, int64_t nc);
     const void* argument(int node, Class consumer, int64_t nr, int64_t nc, host::Splat bit, host::Splat& splat);
     void check_read(const Source& source) const;
     bool needs_rows() const;
@@ -116,7 +117,13 @@ class VectorProgram {
     cast_mf,
     cast_mi,
     copy,
-    philox
+    philox,
+    chain
+  };
+  /// One operation of a chain, and the node that is its other operand.
+  struct Link {
+    host::F32Link op;  ///< of the `_all` forms
+    int with = -1;
   };
   struct Node {
     const program::VecExpr* expr = nullptr;
@@ -126,14 +133,25 @@ class VectorProgram {
     bool repeats = false;  // lanes that are the same in every row: computed once a block of columns, and kept
     int args[3] = {-1, -1, -1};
     int count = 0;
-    int op = 0;       // index into the kernel tables
-    int source = -1;  // load
-    int dim = 0;      // iota: box dimension
-    Expr value;       // integer
-    int reg = -1;     // register number
+    std::vector<Link> links;  // chain: what is done to args[0], in order
+    bool absorbed = false;    // computed as part of a chain
+    int op = 0;               // index into the kernel tables
+    int source = -1;          // load
+    int dim = 0;              // iota: box dimension
+    Expr value;               // integer
+    int reg = -1;             // register number
     int spread_reg = -1;
   };
   int add(const program::VecExpr& e, const StepContext& context);
+  /// Joins operations whose values go nowhere but into the next one.
+  void make_chains();
+  bool link_of(const Node& node, int running, Link& link) const;
+  template <typename Fn>
+  static void for_each_argument(const Node& node, Fn fn) {
+    for (int a = 0; a < node.count; ++a) fn(node.args[a]);
+    for (const Link& l : node.links)
+      if (l.with >= 0) fn(l.with);
+  }
   void allocate();
 
   int rank_ = 1;

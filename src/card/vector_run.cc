@@ -132,7 +132,7 @@ void VectorProgram::Run::strip(int64_t r, int64_t nr, int64_t c, int64_t nc, voi
   const auto& nodes = program_.nodes_;
   const bool held = c == held_column_ && nc == held_cols_ && nr <= held_rows_;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].cls == Class::once || (held && nodes[i].repeats)) continue;
+    if (nodes[i].cls == Class::once || nodes[i].absorbed || (held && nodes[i].repeats)) continue;
     spread_[i] = nullptr;
     execute(static_cast<int>(i), nodes[i].cls == Class::row ? nr : nr * nc, r, nr, c, nc);
   }
@@ -219,6 +219,27 @@ void VectorProgram::Run::iota(int node, int64_t r, int64_t nr, int64_t c, int64_
   for (int64_t i = 0; i < nr; ++i) to[i] = static_cast<int32_t>((r + i) / inner % sizes_[n.dim]);
 }
 
+void VectorProgram::Run::run_chain(int number, float* to, int64_t nr, int64_t nc) {
+  const Node& node = program_.nodes_[number];
+  host::F32LinkArgs links[host::most_links];
+  int64_t rows = 1, cols = nr * nc;  // one long row unless its numbers change
+  const auto count = static_cast<int>(node.links.size());
+  for (const Link& l : node.links)
+    if (l.with >= 0 && program_.nodes_[l.with].cls == Class::row) rows = nr, cols = nc;
+  for (int i = 0; i < count; ++i) {
+    const Link& l = node.links[i];
+    links[i].op = l.op;
+    if (l.with < 0) continue;
+    const Node& with = program_.nodes_[l.with];
+    links[i].with = static_cast<const float*>(data_[l.with]);
+    if (with.cls == Class::lane)
+      links[i].row_stride = cols;
+    else
+      links[i] = {host::of_row(l.op), links[i].with, with.cls == Class::row};
+  }
+  host::f32_chain(to, static_cast<const float*>(data_[node.args[0]]), rows, static_cast<size_t>(cols), links, count);
+}
+
 void VectorProgram::Run::execute(int node, int64_t lanes, int64_t r, int64_t nr, int64_t c, int64_t nc) {
   const Node& x = program_.nodes_[node];
   const auto n = static_cast<size_t>(lanes);
@@ -227,6 +248,11 @@ void VectorProgram::Run::execute(int node, int64_t lanes, int64_t r, int64_t nr,
   void* to = result_ && node == program_.roots_[0] && x.cls == Class::lane ? result_ : reg(x.reg);
   auto* f = static_cast<float*>(to);
   auto* i = static_cast<int32_t*>(to);
+  if (x.kind == Kind::chain) {
+    run_chain(node, f, nr, nc);
+    data_[node] = to;
+    return;
+  }
   host::Splat splat = host::splat_none;
   const void* a = x.count > 0 ? argument(x.args[0], x.cls, nr, nc, host::splat_first, splat) : nullptr;
   const void* b = x.count > 1 ? argument(x.args[1], x.cls, nr, nc, host::splat_second, splat) : nullptr;

@@ -60,6 +60,13 @@ const RealCase real_cases[] = {
     {"gelu(a)", [](double x, double) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }},
     {"sigmoid(a)", [](double x, double) { return 1 / (1 + std::exp(-x)); }},
     {"silu(a)", [](double x, double) { return x / (1 + std::exp(-x)); }},
+    {"exp(1 - min(max(a * 0.5 + b, -1), b)) * a",
+     [](double x, double z) { return std::exp(1 - std::min(std::max(x * 0.5 + z, -1.0), z)) * x; }},
+    {"-(2 - square(b - abs(tanh(a) * 3)))",
+     [](double x, double z) { return std::pow(z - std::abs(std::tanh(x) * 3), 2) - 2; }},
+    {"(a + b) * (b - a) * (a + b)", [](double x, double z) { return (x + z) * (z - x) * (x + z); }},
+    {"a + b + a + b + a + b + a + b + a + b + a + b + a + b + a + b + a + b + a + b",
+     [](double x, double z) { return 10 * (x + z); }},
     {"f32(iota0 * 100 + iota1)", nullptr},
 };
 

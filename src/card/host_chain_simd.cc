@@ -1,0 +1,149 @@
+// Chains of float32 operations on values that stay in registers.
+#include "card/host_math_simd.h"
+#include "card/host_vector_simd.h"
+
+namespace spyre::card::host::simd::SPYRE_ISA {
+namespace {
+
+// Vectors that go through a chain together: enough to hide both latencies and the choice of the next operation, and
+// few enough to stay in registers beside an elementary function's own.
+constexpr int block = SPYRE_SIMD_BYTES == 64 ? 8 : 4;
+
+template <int width, typename Fn>
+SPYRE_INLINE void each(F32 (&v)[width], Fn fn) {
+#pragma GCC unroll 8
+  for (int k = 0; k < width; ++k) v[k] = fn(v[k]);
+}
+template <int width, typename Fn>
+SPYRE_INLINE void with_all(F32 (&v)[width], const float* with, Fn fn) {
+#pragma GCC unroll 8
+  for (int k = 0; k < width; ++k) v[k] = fn(v[k], load<F32>(with + k * lanes));
+}
+template <int width, typename Fn>
+SPYRE_INLINE void with_row(F32 (&v)[width], const float* with, Fn fn) {
+  const F32 y = splat(*with);
+#pragma GCC unroll 8
+  for (int k = 0; k < width; ++k) v[k] = fn(v[k], y);
+}
+
+// The links on `width` vectors. `at`: each link's operand in this row; lanes begin at `first`.
+template <int width>
+SPYRE_INLINE void run(float* to, const float* from, const F32LinkArgs* links, const float* const* at, int count,
+                      size_t first) {
+  const auto add = [](F32 x, F32 y) { return x + y; };
+  const auto subtract = [](F32 x, F32 y) { return x - y; };
+  const auto subtract_from = [](F32 x, F32 y) { return y - x; };
+  const auto mul = [](F32 x, F32 y) { return x * y; };
+  const auto least = [](F32 x, F32 y) { return min_f32(x, y); };
+  const auto most = [](F32 x, F32 y) { return max_f32(x, y); };
+  F32 v[width];
+#pragma GCC unroll 8
+  for (int k = 0; k < width; ++k) v[k] = load<F32>(from + first + k * lanes);
+  for (int i = 0; i < count; ++i) {
+    const float* with = at[i];
+    switch (links[i].op) {
+      case F32Link::add_all:
+        with_all(v, with + first, add);
+        break;
+      case F32Link::add_row:
+        with_row(v, with, add);
+        break;
+      case F32Link::subtract_all:
+        with_all(v, with + first, subtract);
+        break;
+      case F32Link::subtract_row:
+        with_row(v, with, subtract);
+        break;
+      case F32Link::from_all:
+        with_all(v, with + first, subtract_from);
+        break;
+      case F32Link::from_row:
+        with_row(v, with, subtract_from);
+        break;
+      case F32Link::mul_all:
+        with_all(v, with + first, mul);
+        break;
+      case F32Link::mul_row:
+        with_row(v, with, mul);
+        break;
+      case F32Link::min_all:
+        with_all(v, with + first, least);
+        break;
+      case F32Link::min_row:
+        with_row(v, with, least);
+        break;
+      case F32Link::max_all:
+        with_all(v, with + first, most);
+        break;
+      case F32Link::max_row:
+        with_row(v, with, most);
+        break;
+      case F32Link::neg:
+        each(v, [](F32 x) { return as_f32(as_i32(x) ^ (int32_t)0x80000000); });
+        break;
+      case F32Link::abs:
+        each(v, [](F32 x) { return abs_f32(x); });
+        break;
+      case F32Link::square:
+        each(v, [](F32 x) { return x * x; });
+        break;
+      case F32Link::rcp:
+        each(v, [](F32 x) { return 1.0f / x; });
+        break;
+      case F32Link::exp:
+        each(v, [](F32 x) { return exp_f32(x); });
+        break;
+      case F32Link::tanh:
+        each(v, [](F32 x) { return tanh_f32(x); });
+        break;
+      case F32Link::erf:
+        each(v, [](F32 x) { return erf_f32(x); });
+        break;
+    }
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < width; ++k) store(to + first + k * lanes, v[k]);
+}
+
+bool of_all(F32Link op) { return op < F32Link::neg && (int)op % 2 == 0; }
+
+// The last n (< lanes) lanes of a row, through padded copies.
+void rest(float* to, const float* from, const F32LinkArgs* links, const float* const* at, int count, size_t first,
+          size_t n) {
+  float copies[most_links + 1][lanes];
+  const float* copy_at[most_links];
+  const auto pad = [&](float* copy, const float* values) {
+    for (int i = 0; i < lanes; ++i) copy[i] = (size_t)i < n ? values[first + i] : 1.0f;
+  };
+  pad(copies[most_links], from);
+  for (int k = 0; k < count; ++k) {
+    copy_at[k] = at[k];
+    if (!of_all(links[k].op)) continue;
+    pad(copies[k], at[k]);
+    copy_at[k] = copies[k];
+  }
+  float out[lanes];
+  run<1>(out, copies[most_links], links, copy_at, count, 0);
+  for (size_t i = 0; i < n; ++i) to[first + i] = out[i];
+}
+
+void chain(float* to, const float* from, int64_t rows, size_t n, const F32LinkArgs* links, int count) {
+  const float* at[most_links];
+  for (int k = 0; k < count; ++k) at[k] = links[k].with;
+  for (int64_t r = 0; r < rows; ++r, to += n, from += n) {
+    size_t i = 0;
+    for (; i + block * lanes <= n; i += block * lanes) run<block>(to, from, links, at, count, i);
+    for (; i + lanes <= n; i += lanes) run<1>(to, from, links, at, count, i);
+    if (i < n) rest(to, from, links, at, count, i, n - i);
+    for (int k = 0; k < count; ++k) at[k] += links[k].row_stride;
+  }
+}
+
+}  // namespace
+
+const ChainTable& chain_table() {
+  static const ChainTable table = {chain};
+  return table;
+}
+
+}  // namespace spyre::card::host::simd::SPYRE_ISA
