@@ -12,15 +12,6 @@ SPYRE_INLINE F32 abs_f32(F32 x) { return as_f32(as_i32(x) & 0x7FFFFFFF); }
 SPYRE_INLINE F32 copy_sign(F32 magnitude, F32 sign) {
   return as_f32((as_i32(magnitude) & 0x7FFFFFFF) | (as_i32(sign) & (int32_t)0x80000000));
 }
-/// NaN if either is: where y is NaN the comparison is false and y is taken; where x is, it is put back.
-SPYRE_INLINE F32 min_f32(F32 x, F32 y) {
-  const F32 r = x < y ? x : y;
-  return x != x ? x : r;
-}
-SPYRE_INLINE F32 max_f32(F32 x, F32 y) {
-  const F32 r = x > y ? x : y;
-  return x != x ? x : r;
-}
 #if defined(__AVX512F__) && SPYRE_SIMD_BYTES == 64
 SPYRE_INLINE bool any(I32 mask) { return __builtin_ia32_ptestmd512(mask, mask, -1) != 0; }
 #elif defined(__AVX2__) && SPYRE_SIMD_BYTES == 32
@@ -48,10 +39,20 @@ SPYRE_INLINE Rounded round_small(F32 v) {
 
 // Overrides where one instruction does what the general form needs several for.
 #if defined(__AVX512F__) && SPYRE_SIMD_BYTES == 64
+SPYRE_INLINE F32 smaller(F32 x, F32 y) { return __builtin_ia32_minps512_mask(x, y, F32{}, -1, 4); }
+SPYRE_INLINE F32 larger(F32 x, F32 y) { return __builtin_ia32_maxps512_mask(x, y, F32{}, -1, 4); }
 SPYRE_INLINE F32 at_most(F32 x, float limit) { return __builtin_ia32_minps512_mask(splat(limit), x, F32{}, -1, 4); }
 SPYRE_INLINE F32 at_least(F32 x, float limit) { return __builtin_ia32_maxps512_mask(splat(limit), x, F32{}, -1, 4); }
 SPYRE_INLINE F32 scale(F32 p, Rounded n) { return __builtin_ia32_scalefps512_mask(p, n.value, F32{}, -1, 4); }
 #else
+/// The smaller (larger) of two, y where either is NaN.
+#if defined(__AVX2__) && SPYRE_SIMD_BYTES == 32
+SPYRE_INLINE F32 smaller(F32 x, F32 y) { return __builtin_ia32_minps256(x, y); }
+SPYRE_INLINE F32 larger(F32 x, F32 y) { return __builtin_ia32_maxps256(x, y); }
+#else
+SPYRE_INLINE F32 smaller(F32 x, F32 y) { return x < y ? x : y; }
+SPYRE_INLINE F32 larger(F32 x, F32 y) { return x > y ? x : y; }
+#endif
 /// x, but no more (no less) than the limit; NaN stays.
 SPYRE_INLINE F32 at_most(F32 x, float limit) { return x > limit ? splat(limit) : x; }
 SPYRE_INLINE F32 at_least(F32 x, float limit) { return x < limit ? splat(limit) : x; }
@@ -62,6 +63,10 @@ SPYRE_INLINE F32 scale(F32 p, Rounded n) {
   return p * as_f32((half + 127) << 23) * as_f32((rest + 127) << 23);
 }
 #endif
+
+/// NaN if either is.
+SPYRE_INLINE F32 min_f32(F32 x, F32 y) { return x != x ? x : smaller(x, y); }
+SPYRE_INLINE F32 max_f32(F32 x, F32 y) { return x != x ? x : larger(x, y); }
 
 /// exp(r) = 1 + r + r^2 P(r) for |r| <= ln 2 / 2; this is r^2 P(r).
 SPYRE_INLINE F32 exp_tail(F32 r) {

@@ -56,8 +56,24 @@ float sum(const float* a, size_t n) {
 float prod(const float* a, size_t n) {
   return fold(a, n, 1.0f, same, [](F32 x, F32 y) { return x * y; });
 }
-float max(const float* a, size_t n) { return fold(a, n, -__builtin_inff(), same, max_f32); }
-float min(const float* a, size_t n) { return fold(a, n, __builtin_inff(), same, min_f32); }
+// The extreme of what isn't NaN, and NaN when there was one: their bits without the sign are above infinity's.
+template <typename Fold>
+SPYRE_INLINE float extreme(const float* a, size_t n, float neutral, Fold combine) {
+  I32 largest = {};
+  const auto look = [&](F32 x) {
+    const I32 magnitude = as_i32(x) & 0x7FFFFFFF;
+    largest = magnitude > largest ? magnitude : largest;
+    return x;
+  };
+  const float r = fold(a, n, neutral, look, [&](F32 acc, F32 x) { return combine(x, acc); });
+  return any(largest > 0x7F800000) ? __builtin_nanf("") : r;
+}
+float max(const float* a, size_t n) {
+  return extreme(a, n, -__builtin_inff(), [](F32 x, F32 y) { return larger(x, y); });
+}
+float min(const float* a, size_t n) {
+  return extreme(a, n, __builtin_inff(), [](F32 x, F32 y) { return smaller(x, y); });
+}
 float sum_squares(const float* a, float mean, size_t n) {
   const F32 m = splat(mean);
   return fold(

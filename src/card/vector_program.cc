@@ -318,6 +318,9 @@ void VectorProgram::allocate() {
       node.reg = registers_++;
     }
   }
+  int64_t lane_registers = 0;
+  for (const Node& node : nodes_) lane_registers += node.cls == Class::lane && !node.absorbed && node.kind != Kind::load;
+  if (lane_registers <= 2) strip_lanes_ = 2048;
 }
 
 }  // namespace spyre::card

@@ -160,6 +160,9 @@ class VectorProgram {
   std::vector<Operand> operands_;
   std::array<bool, max_rank> sized_{};
   int registers_ = 0;
+  int64_t strip_lanes_ = 1024;  ///< so many that registers and operands stay in the first-level cache
+  /// Padded off multiples of 4 KB, which would compete for the same cache sets.
+  int64_t register_bytes() const { return strip_lanes_ * 4 + 128; }
   bool spreads_ = false;  // some value of a row goes to all its lanes
 };
 

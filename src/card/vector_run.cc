@@ -15,11 +15,8 @@ using program::Reg;
 using program::VecOp;
 
 namespace {
-constexpr int64_t strip_lanes = 1024;
 /// Rows at least this long make a strip of their own where several in one would need copies.
 constexpr int64_t own_strip = 192;
-/// Padded off multiples of 4 KB, which would compete for the same cache sets.
-constexpr int64_t register_bytes = strip_lanes * 4 + 128;
 
 /// One 32-bit value per row to all lanes of the row.
 void spread(const void* values, void* to, int64_t rows, int64_t cols) {
@@ -90,10 +87,10 @@ void VectorProgram::Run::start() {
       packed *= sizes_[d];
     }
   }
-  strip_cols_ = std::min(cols_, strip_lanes);
-  strip_rows_ = std::max<int64_t>(1, strip_lanes / cols_);
+  strip_cols_ = std::min(cols_, program_.strip_lanes_);
+  strip_rows_ = std::max<int64_t>(1, program_.strip_lanes_ / cols_);
   if (cols_ >= own_strip && needs_rows()) strip_rows_ = 1;
-  registers_ = Scratch::mine().get<std::byte>(Scratch::registers, (program_.registers_ + 1) * register_bytes);
+  registers_ = Scratch::mine().get<std::byte>(Scratch::registers, (program_.registers_ + 1) * program_.register_bytes());
   const auto nodes = static_cast<int64_t>(program_.nodes_.size());
   data_ = Scratch::mine().get<const void*>(Scratch::values, 2 * nodes);
   spread_ = const_cast<void**>(data_ + nodes);
@@ -112,7 +109,7 @@ bool VectorProgram::Run::needs_rows() const {
   });
 }
 
-void* VectorProgram::Run::reg(int number) const { return registers_ + number * register_bytes; }
+void* VectorProgram::Run::reg(int number) const { return registers_ + number * program_.register_bytes(); }
 
 const std::byte* VectorProgram::Run::at(const Source& s, int64_t row) const {
   int64_t offset = 0;
