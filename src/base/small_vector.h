@@ -19,14 +19,13 @@ class SmallVector {
   SmallVector(const SmallVector&) = delete;
   SmallVector& operator=(const SmallVector&) = delete;
 
-  void push_back(const T& value) {
-    if (size_ < inside) {
-      new (room_ + size_ * sizeof(T)) T(value);
-    } else {
-      if (size_ == inside) more_.assign(inside_data(), inside_data() + inside);
-      more_.push_back(value);
-    }
+  void push_back(const T& value) { emplace_back() = value; }
+  /// A new element at the end, made by its default constructor.
+  T& emplace_back() {
+    if (size_ < inside) return *new (room_ + size_++ * sizeof(T)) T();
+    if (size_ == inside) more_.assign(inside_data(), inside_data() + inside);
     ++size_;
+    return more_.emplace_back();
   }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }

@@ -10,16 +10,28 @@
 
 namespace spyre::card {
 
-/// One affine memory access under a core's variables: per view dimension, indices base + step x p, p < extent.
+/// One affine memory access under a core's variables: per view dimension, indices base + step x p, p < extent. Made and copied for every step: only the dimensions that there are.
 struct MemBox {
   struct Dim {
-    int64_t base = 0, step = 1, extent = 1;
-    int64_t stride = 0;  ///< elements between neighbouring positions in the tile; 0 for a dropped point
+    int64_t base, step, extent;
+    int64_t stride;  ///< elements between neighbouring positions in the tile; 0 for a dropped point
     bool operator==(const Dim&) const = default;
   };
   int rank = 0;
-  std::array<Dim, max_rank> dims{};
-  bool operator==(const MemBox&) const = default;
+  std::array<Dim, max_rank> dims;  ///< the first `rank` ones
+
+  MemBox() {}  // NOLINT: dims stay as they are
+  MemBox(const MemBox& o) { *this = o; }
+  MemBox& operator=(const MemBox& o) {
+    rank = o.rank;
+    for (int d = 0; d < rank; ++d) dims[d] = o.dims[d];
+    return *this;
+  }
+  bool operator==(const MemBox& o) const {
+    bool same = rank == o.rank;
+    for (int d = 0; d < rank && same; ++d) same = dims[d] == o.dims[d];
+    return same;
+  }
   bool empty() const {
     for (int d = 0; d < rank; ++d)
       if (dims[d].extent <= 0) return true;

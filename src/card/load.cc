@@ -116,17 +116,17 @@ class LoadExec final : public StepExec {
       if (to_.whole() && !access_.indexed() && !stored_) {
         LazyTile& lazy = core.lazy[to_.buffer()];
         lazy.to = to_.shape(core);
-        MemBox box;
-        access_.boxes(core, lazy.to, [&](const MemBox& b, int64_t, bool) { box = b; });
-        // The tile that the buffer held last may be this one: nothing in the kernel changes it.
-        lazy.decoded = lazy.decoded && lazy.map == &access_.map() && lazy.box == box;
+        access_.boxes(core, lazy.to, [&](const MemBox& box, int64_t, bool) {
+          // The tile that the buffer held last may be this one: nothing in the kernel changes it.
+          lazy.decoded = lazy.decoded && lazy.map == &access_.map() && lazy.box == box;
+          lazy.box = box;
+        });
         lazy.pending = true;
         lazy.reused = reused_;
         lazy.map = &access_.map();
         lazy.memory = run.symbol_base[access_.formal()];
         lazy.formal = access_.formal();
         lazy.fill = fill_;
-        lazy.box = box;
         return;
       }
       if (to_.whole() && !access_.indexed()) core.lazy[to_.buffer()].pending = false;

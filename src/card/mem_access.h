@@ -30,7 +30,7 @@ class MemAccess {
       auto& m = box.dims[d];
       m.stride = e.tile_dim < 0 ? 0 : tile.stride[e.tile_dim];
       if (e.indexed) {
-        m.extent = 1;
+        m.base = 0, m.step = 1, m.extent = 1;
         continue;
       }
       m.base = e.base(core.v());

@@ -37,7 +37,7 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<cons
     : program_(program), core_(core) {
   for (int d = 0; d < program.rank_; ++d) sizes_[d] = program.sized_[d] ? INT64_MAX : 1;
   for (const Operand& o : program.operands_) {
-    Source s;
+    Source& s = sources_.emplace_back();
     s.view = o.shape(core);
     const Id buffer = o.buffer();
     if (core.run->lazy_loads && core.lazy[buffer].pending) {
@@ -67,7 +67,6 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<cons
     const int last = program.rank_ - 1;
     s.unit = s.stride[last] == 1;
     for (const View& r : results) direct_ = direct_ && (results.size() == 1 || r.buffer != s.view.buffer);
-    sources_.push_back(s);
   }
 }
 
