@@ -317,7 +317,7 @@ void CompiledKernel::prepare(Core& core, KernelRun& run, int id, std::byte* lx) 
   core.buffers.assign(buffers_.size(), nullptr);
   core.instances.assign(buffers_.size(), 0);
   core.lazy.resize(buffers_.size());
-  for (auto& l : core.lazy) l.pending = l.decoded = false;
+  for (auto& l : core.lazy) l.pending = false, l.map = nullptr;
 }
 
 void CompiledKernel::fill_core_ranges(KernelRun& run, const std::vector<int64_t>& scalars) const {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "card/host_tile.h"
 #include "card/view.h"
 
 namespace spyre::card {
@@ -51,6 +52,12 @@ struct DecodedRows {
   int64_t stride = 0;  ///< elements between rows
 };
 
+/// What a load makes of a tile, where it lies: all of it, or less where the access is clipped.
+struct MadeInMemory {
+  host::Tile tile;
+  int64_t rows = 0, cols = 0;
+};
+
 struct LazyTile {
   bool pending = false;
   bool reused = false;  ///< the thread will soon want the same box again: its decoded form is worth keeping
@@ -58,6 +65,8 @@ struct LazyTile {
   const std::byte* memory = nullptr;  ///< host address of the allocation
   Id formal = program::none;
   MemBox box;
+  enum class Even : uint8_t { unknown, yes, no } even = Even::unknown;
+  MadeInMemory made;  ///< of `box`, when `even`
   View to;
   uint32_t fill = 0;  ///< bits of the fill element
   bool decoded = false;

@@ -116,13 +116,17 @@ class LoadExec final : public StepExec {
       if (to_.whole() && !access_.indexed() && !stored_) {
         LazyTile& lazy = core.lazy[to_.buffer()];
         lazy.to = to_.shape(core);
+        bool same = lazy.map == &access_.map();
         access_.boxes(core, lazy.to, [&](const MemBox& box, int64_t, bool) {
-          // The tile that the buffer held last may be this one: nothing in the kernel changes it.
-          lazy.decoded = lazy.decoded && lazy.map == &access_.map() && lazy.box == box;
-          lazy.box = box;
+          same = same && lazy.box == box;
+          if (!same) lazy.box = box;
         });
         lazy.pending = true;
         lazy.reused = reused_;
+        // The tile that the buffer held last may be this one: nothing in the kernel changes it.
+        if (same) return;
+        lazy.decoded = false;
+        lazy.even = LazyTile::Even::unknown;
         lazy.map = &access_.map();
         lazy.memory = run.symbol_base[access_.formal()];
         lazy.formal = access_.formal();

@@ -42,10 +42,10 @@ Matrix matrix(const Operand& operand, Core& core) {
   int64_t stride = 0;
   matrix_dims(v, m.rows, m.cols, stride, operand.info());
   if (core.run->lazy_loads && core.lazy[operand.buffer()].pending) {
-    const LazyTile& lazy = core.lazy[operand.buffer()];
+    LazyTile& lazy = core.lazy[operand.buffer()];
     m.box = box_of(v, core.buffers[operand.buffer()], operand.info().row_elements);
-    MadeInMemory made;
-    if (made_in_memory(lazy, made) && box_in_memory(made, m.box, m.tile)) {
+    const MadeInMemory* made = made_in_memory(lazy);
+    if (made && box_in_memory(*made, m.box, m.tile)) {
       m.lazy = &lazy;
       return m;
     }

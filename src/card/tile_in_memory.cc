@@ -40,16 +40,19 @@ bool lies_evenly(const SymbolMap& map, const MemBox& box, Place& place) {
 
 }  // namespace
 
-bool made_in_memory(const LazyTile& lazy, MadeInMemory& made) {
-  Place place;
-  if (!lies_evenly(*lazy.map, lazy.box, place)) return false;
-  made.rows = place.rows, made.cols = place.cols;
-  made.tile.format = lazy.to.format;
-  made.tile.data = lazy.memory + place.start;
-  made.tile.row_stride = place.row_stride;
-  made.tile.stick_stride = lazy.map->stick_step() * lazy.map->element_bytes();
-  made.tile.lanes = lazy.map->stick_lanes();
-  return true;
+const MadeInMemory* made_in_memory(LazyTile& lazy) {
+  if (lazy.even == LazyTile::Even::unknown) {
+    Place place;
+    lazy.even = lies_evenly(*lazy.map, lazy.box, place) ? LazyTile::Even::yes : LazyTile::Even::no;
+    MadeInMemory& made = lazy.made;
+    made.rows = place.rows, made.cols = place.cols;
+    made.tile.format = lazy.to.format;
+    made.tile.data = lazy.memory + place.start;
+    made.tile.row_stride = place.row_stride;
+    made.tile.stick_stride = lazy.map->stick_step() * lazy.map->element_bytes();
+    made.tile.lanes = lazy.map->stick_lanes();
+  }
+  return lazy.even == LazyTile::Even::yes ? &lazy.made : nullptr;
 }
 
 BoxInMemory box_of(const View& view, const std::byte* base, int64_t row_elements) {

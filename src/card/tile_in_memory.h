@@ -6,13 +6,9 @@
 
 namespace spyre::card {
 
-/// What a load makes of a tile, where it lies: all of it, or less where the access is clipped.
-struct MadeInMemory {
-  host::Tile tile;
-  int64_t rows = 0, cols = 0;
-};
-/// False when it isn't two-dimensional (or one row) or its sticks don't lie evenly.
-bool made_in_memory(const LazyTile& lazy, MadeInMemory& made);
+/// Where the tile lies: null when it isn't two-dimensional (or one row) or its sticks don't lie evenly. Looked up once
+/// a box.
+const MadeInMemory* made_in_memory(LazyTile& lazy);
 
 /// A box of the tile, when the load makes all of it (nothing needs filling) and it begins with a stick or is within
 /// one; else `tile` stays as it is.

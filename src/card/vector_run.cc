@@ -44,14 +44,14 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<cons
       bool written = false;
       for (const View& r : results) written = written || r.buffer == buffer;
       LazyTile& lazy = core.lazy[buffer];
-      MadeInMemory made;
+      const MadeInMemory* made = made_in_memory(lazy);
       const BoxInMemory box = box_of(s.view, core.buffers[buffer], o.info().row_elements);
       s.in_memory = !written && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
                     (program.rank_ <= 2 || s.view.rank == 1 || o.single(0)) &&  // rows of the box are rows of the tile
-                    made_in_memory(lazy, made) && box_in_memory(made, box, s.tile);
+                    made && box_in_memory(*made, box, s.tile);
       if (!s.in_memory) {
         materialize(core, buffer);
-      } else if (decode_rows(lazy, made)) {
+      } else if (decode_rows(lazy, *made)) {
         s.in_memory = false;
         s.view.format = Format::f32;
         s.view.data = reinterpret_cast<std::byte*>(lazy.rows.data.get() + box.row * lazy.rows.stride + box.column);
