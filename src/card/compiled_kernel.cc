@@ -23,12 +23,7 @@ CompiledKernel::CompiledKernel(const program::Program& program, const program::K
   for (const auto& f : kernel.formals) symbols_.push_back(std::make_unique<SymbolMap>(f));
   nests_.reserve(kernel.nests.size());
   own_lx_ = !kernel.scope.empty();
-  uses_.assign(kernel.buffers.size(), 0);
-  for (const auto& nest : kernel.nests)
-    for_each_step(nest.body, [&](const program::Step& step) {
-      for (const Touch& t : touches_of(step))
-        if (t.ref->buffer >= 0 && t.ref->buffer < static_cast<Id>(uses_.size())) ++uses_[t.ref->buffer];
-    });
+  count_uses();
   for (const auto& nest : kernel.nests) {
     Nest n;
     n.source = &nest;
@@ -39,6 +34,25 @@ CompiledKernel::CompiledKernel(const program::Program& program, const program::K
     own_lx_ = own_lx_ || n.body.collective;
     nests_.push_back(std::move(n));
   }
+}
+
+void CompiledKernel::count_uses() {
+  uses_.assign(buffers_.size(), 0);
+  numbers_only_.assign(buffers_.size(), true);
+  const auto codes = [&](Id buffer) { numbers_only_[static_cast<size_t>(buffer)] = false; };
+  for (Id b : kernel_->scope) codes(b);
+  for (const auto& nest : kernel_->nests)
+    for_each_step(nest.body, [&](const program::Step& step) {
+      const auto* product = std::get_if<program::MatMul>(&step.op);
+      const bool values =
+          std::holds_alternative<program::Vector>(step.op) || std::holds_alternative<program::Reduce>(step.op);
+      for (const Touch& t : touches_of(step)) {
+        const Id buffer = t.ref->buffer;
+        if (buffer < 0 || buffer >= static_cast<Id>(uses_.size())) continue;
+        ++uses_[buffer];
+        if (!values && !(product && t.ref == &product->a && !t.ref->transposed)) codes(buffer);
+      }
+    });
 }
 
 std::vector<Id> CompiledKernel::grid_order(const program::Nest& nest) const {
@@ -141,7 +155,8 @@ namespace {
 }  // namespace
 
 std::unique_ptr<StepExec> CompiledKernel::compile(const program::Step& step, const Scope& scope) {
-  const StepContext context{*program_, *kernel_, scope.nest, vars_, buffers_, symbols_, scope.loops, scope.grid_order};
+  const StepContext context{*program_, *kernel_,    scope.nest,       vars_,        buffers_,
+                            symbols_,  scope.loops, scope.grid_order, numbers_only_};
   struct Visitor {
     const StepContext& c;
     std::unique_ptr<StepExec> operator()(const program::Load& s) const { return make_load(s, c); }

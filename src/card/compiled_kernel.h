@@ -83,6 +83,7 @@ class CompiledKernel {
   /// then from the last to the first.
   std::vector<Id> grid_order(const program::Nest& nest) const;
   static std::vector<int> core_order(const program::Nest& nest, const std::vector<Id>& grid_order);
+  void count_uses();
   Block compile(const program::Block& block, Scope& scope);
   /// True when step `a` makes nothing but what `b`, the step after it, stores, in a buffer that no other step names.
   bool forwards(const program::Step& a, const program::Step& b) const;
@@ -96,7 +97,8 @@ class CompiledKernel {
   std::vector<BufferInfo> buffers_;
   std::vector<std::unique_ptr<SymbolMap>> symbols_;
   std::vector<Nest> nests_;
-  std::vector<int> uses_;  ///< by buffer: operands of steps that name it
+  std::vector<int> uses_;           ///< by buffer: operands of steps that name it
+  std::vector<bool> numbers_only_;  ///< by buffer: read by vector steps, reductions and as A of products alone
   bool own_lx_ = false;
   bool remaps_ = false;
 };

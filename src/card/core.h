@@ -105,7 +105,8 @@ struct StepContext {
   const std::vector<BufferInfo>& buffers;
   const std::vector<std::unique_ptr<class SymbolMap>>& symbols;  ///< by formal
   const std::vector<Id>& loops;                                  ///< loops around the step, outermost first
-  const std::vector<Id>& grid_order;  ///< grid dimensions as threads go through them, the fastest first
+  const std::vector<Id>& grid_order;      ///< grid dimensions as threads go through them, the fastest first
+  const std::vector<bool>& numbers_only;  ///< by buffer: no step looks at its codes
 };
 
 std::unique_ptr<StepExec> make_load(const program::Load& op, const StepContext& context);
@@ -121,7 +122,7 @@ std::unique_ptr<StepExec> make_ring(const program::Ring& op, const StepContext& 
 std::unique_ptr<StepExec> make_partial_sum(const program::PartialSum& op, const StepContext& context);
 std::unique_ptr<StepExec> make_fence(const program::Fence& op, const StepContext& context);
 
-/// Copies a pending lazy tile of `buffer` into LX.
+/// Puts a pending lazy tile of `buffer` into LX.
 void materialize(Core& core, Id buffer);
 
 }  // namespace spyre::card

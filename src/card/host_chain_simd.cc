@@ -99,6 +99,9 @@ SPYRE_INLINE void run(float* to, const float* from, const F32LinkArgs* links, co
       case F32Link::erf:
         each(v, [](F32 x) { return erf_f32(x); });
         break;
+      case F32Link::round_dl16:
+        each(v, [](F32 x) { return round_dl16(x); });
+        break;
     }
   }
 #pragma GCC unroll 8

@@ -82,6 +82,7 @@ SPYRE_UNARY(expm1, expm1_f32(x))
 SPYRE_UNARY(log, log_f32(x))
 SPYRE_UNARY(log2, log2_f32(x))
 SPYRE_UNARY(log1p, log1p_f32(x))
+SPYRE_UNARY(to_dl16, round_dl16(x))
 SPYRE_UNARY(tanh, tanh_f32(x))
 SPYRE_UNARY(erf, erf_f32(x))
 SPYRE_UNARY(sigmoid, 1.0f / (1.0f + exp_f32(as_f32(as_i32(x) ^ (int32_t)0x80000000))))
@@ -216,8 +217,8 @@ void fma(float* dst, const float* a, const float* b, const float* c, size_t n, S
 }  // namespace
 
 const FloatTable& float_table() {
-  static const FloatTable table = {{neg, abs,  square, sign, rcp,   floor, ceil, round, trunc, exp, exp2,   expm1,
-                                    log, log2, log1p,  sqrt, rsqrt, sin,   cos,  tan,   tanh,  erf, sigmoid},
+  static const FloatTable table = {{neg, abs,  square, sign, rcp,   floor, ceil, round, trunc, exp, exp2,    expm1,
+                                    log, log2, log1p,  sqrt, rsqrt, sin,   cos,  tan,   tanh,  erf, sigmoid, to_dl16},
                                    {add, sub, mul, div, min, max, pow, fmod},
                                    {lt, le, gt, ge, eq, ne},
                                    fma,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/formats.h"
 #include "card/host_vector.h"
 #include "card/host_vector_simd.h"
 
@@ -242,11 +243,28 @@ TEST_P(HostFloat, FmaTakesEverySplat) {
   }
 }
 
+TEST_P(HostFloat, RoundingToDl16IsEncodingAndDecoding) {
+  std::vector<float> x = samples(-3, 3, 1000, 9);
+  for (uint32_t code = 0; code < 0x10000; ++code) {  // each code's value, and what lies around the middle to the next
+    const auto bits = std::bit_cast<uint32_t>(base::dl16_to_f32(static_cast<uint16_t>(code)));
+    for (const uint32_t b : {bits, bits + 0x1FFF, bits + 0x2000, bits + 0x2001, bits - 1})
+      x.push_back(std::bit_cast<float>(b));
+  }
+  for (const uint32_t b : {0x2F803FFFu, 0x2F804000u, 0x30000000u, 0x30001FFFu, 0x7F7FFFFFu, 0x7FFFFFFFu, 0xFFFFFFFFu})
+    x.push_back(std::bit_cast<float>(b));
+  std::vector<float> y(x.size());
+  fn(F32Unary::round_dl16)(y.data(), x.data(), x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float want = base::dl16_to_f32(base::f32_to_dl16(x[i], base::Overflow::infinity));
+    ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(want)) << x[i];
+  }
+}
+
 /// What the link does, by the kernels of single operations.
 void apply_alone(const FloatTable& table, const F32LinkArgs& link, std::vector<float>& x, int64_t rows, size_t n) {
   if (link.op >= F32Link::neg) {
     constexpr F32Unary unary[] = {F32Unary::neg, F32Unary::abs,  F32Unary::square, F32Unary::rcp,
-                                  F32Unary::exp, F32Unary::tanh, F32Unary::erf};
+                                  F32Unary::exp, F32Unary::tanh, F32Unary::erf,    F32Unary::round_dl16};
     const int at = static_cast<int>(link.op) - static_cast<int>(F32Link::neg);
     return table.unary[static_cast<int>(unary[at])](x.data(), x.data(), x.size());
   }
@@ -288,7 +306,7 @@ TEST_P(HostFloat, ChainsGiveWhatTheirLinksGiveOneByOne) {
     std::string text;
     for (int k = 0; k < count; ++k) {
       F32LinkArgs& link = links[k];
-      link.op = static_cast<F32Link>(below(static_cast<size_t>(F32Link::erf) + 1));
+      link.op = static_cast<F32Link>(below(static_cast<size_t>(F32Link::round_dl16) + 1));
       text += " " + std::to_string(static_cast<int>(link.op));
       if (link.op < F32Link::neg) {
         const bool of_row = static_cast<int>(link.op) % 2 == 1, same = below(3) == 0;

@@ -18,7 +18,8 @@ enum I32Status : unsigned { i32_exact = 0, i32_overflow = 1, i32_zero_division =
 
 /// exp exp2 expm1: 2 ulp, subnormal results included. log log2 log1p: 3 ulp. tanh: 3e-7 relative, erf: 4e-7 absolute.
 /// sin cos tan: 2e-7 absolute (tan: 4 ulp away from its zeros and poles) up to |x| = 8192, libm's above. rsqrt rcp: 1 /
-/// sqrt(x), 1 / x in full precision. round: ties to even. sign of NaN: NaN; of zero: that zero.
+/// sqrt(x), 1 / x in full precision. round: ties to even. sign of NaN: NaN; of zero: that zero. round_dl16: the value
+/// of its DL16 code, overflow as in arithmetic.
 enum class F32Unary : uint8_t {
   neg,
   abs,
@@ -42,9 +43,10 @@ enum class F32Unary : uint8_t {
   tan,
   tanh,
   erf,
-  sigmoid
+  sigmoid,
+  round_dl16
 };
-constexpr int f32_unary_count = 23;
+constexpr int f32_unary_count = 24;
 /// min and max give NaN if either operand is NaN (as torch.minimum). pow: 4 ulp, special cases as C's pow. fmod: exact,
 /// as C's.
 enum class F32Binary : uint8_t { add, sub, mul, div, min, max, pow, fmod };
@@ -89,7 +91,8 @@ enum class F32Link : uint8_t {
   rcp,
   exp,
   tanh,
-  erf
+  erf,
+  round_dl16
 };
 /// The form for one number a row of a link with an operand, given the form for all lanes.
 constexpr F32Link of_row(F32Link op) { return static_cast<F32Link>(static_cast<int>(op) + 1); }

@@ -1,4 +1,5 @@
-// LazyTile: a loaded tile that still lies in device memory only, because nobody has looked at its LX bytes yet.
+// LazyTile: a tile whose LX bytes nobody has looked at yet: a loaded one still lies in device memory only, and of one
+// that a vector step made there are only the values.
 #pragma once
 
 #include <array>
@@ -11,7 +12,8 @@
 
 namespace spyre::card {
 
-/// One affine memory access under a core's variables: per view dimension, indices base + step x p, p < extent. Made and copied for every step: only the dimensions that there are.
+/// One affine memory access under a core's variables: per view dimension, indices base + step x p, p < extent. Made and
+/// copied for every step: only the dimensions that there are.
 struct MemBox {
   struct Dim {
     int64_t base, step, extent;
@@ -60,8 +62,8 @@ struct MadeInMemory {
 
 struct LazyTile {
   bool pending = false;
-  bool reused = false;  ///< the thread will soon want the same box again: its decoded form is worth keeping
-  const SymbolMap* map = nullptr;
+  bool reused = false;             ///< the thread will soon want the same box again: its decoded form is worth keeping
+  const SymbolMap* map = nullptr;  ///< null: made by a vector step, `rows` are its values
   const std::byte* memory = nullptr;  ///< host address of the allocation
   Id formal = program::none;
   MemBox box;

@@ -243,6 +243,11 @@ void materialize(Core& core, Id buffer) {
   LazyTile& lazy = core.lazy[buffer];
   lazy.pending = false;
   const auto& info = lazy.to;
+  if (!lazy.map) {
+    for (int64_t r = 0; r < info.rows(); ++r)
+      store_f32(lazy.rows.data.get() + r * lazy.rows.stride, info.row(r), info.format, 1, info.last_size());
+    return;
+  }
   const int64_t per_stick = base::elements_per_stick(info.format);
   const int64_t row_end = (info.last_size() + per_stick - 1) / per_stick * per_stick;
   load_box(*lazy.map, lazy.box, lazy.memory, lazy.to, row_end, lazy.fill, false);

@@ -44,6 +44,13 @@ Matrix matrix(const Operand& operand, Core& core) {
   if (core.run->lazy_loads && core.lazy[operand.buffer()].pending) {
     LazyTile& lazy = core.lazy[operand.buffer()];
     m.box = box_of(v, core.buffers[operand.buffer()], operand.info().row_elements);
+    if (!lazy.map && !operand.ref().transposed) {
+      m.tile.format = Format::f32;
+      m.tile.data =
+          reinterpret_cast<const std::byte*>(lazy.rows.data.get() + m.box.row * lazy.rows.stride + m.box.column);
+      m.tile.row_stride = lazy.rows.stride * 4;
+      return m;
+    }
     const MadeInMemory* made = made_in_memory(lazy);
     if (made && box_in_memory(*made, m.box, m.tile)) {
       m.lazy = &lazy;

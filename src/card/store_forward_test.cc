@@ -130,5 +130,46 @@ TEST(StoreForward, ProductsOverSticksOfAnyNumberOfLanes) {
       }
 }
 
+/// Codes that products, reductions and vector steps read, but nobody stores: kept as values, rounded like codes.
+TEST(StoreForward, ResultsThatAreReadAsNumbersAreRoundedLikeCodes) {
+  for (const int cols : {64, 130, 512, 1700}) {  // the last one is too large to be kept
+    const std::string n = std::to_string(cols);
+    std::string body = R"(
+      buf t dl16[N,64] x1
+      ld t = w[0..N, 0..64]
+      for r in 0..40 by 20 {
+        buf v f32[20,N] x1
+        ld v = x[r, 0..N]
+        buf p dl16[20,N] x1
+        sfp p = (v - 0.25) * 1000 * exp(v * 40)
+        buf m f32[20,1] x1
+        sfp.red m = sum(p over 1)
+        st s[r, 0..1] = m
+        buf q f32[20,N] x1
+        sfp q = p * 0.5
+        st z[r, 0..N] = q
+        buf acc f32[20,64] x1
+        pt acc = p * t
+        st y[r, 0..64] = acc
+        buf part f32[20,64] x1
+        pt part = p[_, 0..64] * t[0..64, _]
+        st h[r, 0..64] = part
+      })";
+    for (size_t at; (at = body.find('N')) != std::string::npos;) body.replace(at, 1, n);
+    SCOPED_TRACE(body);
+    Machine m(one_kernel({"x: in f32 [40," + n + "]", "w: in dl16 [" + n + ",64]", "y: out f32 [40,64]",
+                          "h: out f32 [40,64]", "z: out f32 [40," + n + "]", "s: out f32 [40,1]"},
+                         "c:1", body));
+    auto x = noise(3);
+    m.set("x", [&](int64_t i) { return i == 7 ? NAN : i == 130 ? -INFINITY : i % 5 == 0 ? x(i) * 1e-3 : x(i); });
+    m.set("w", noise(5));
+    m.run_every_way();
+    int outside = 0, tiny = 0;
+    for (const double z : m.get("z")) outside += !std::isfinite(z), tiny += z != 0 && std::abs(z) < 1e-8;
+    EXPECT_GT(outside, 20);
+    EXPECT_GT(tiny, 0);
+  }
+}
+
 }  // namespace
 }  // namespace spyre::card

@@ -41,6 +41,7 @@ bool lies_evenly(const SymbolMap& map, const MemBox& box, Place& place) {
 }  // namespace
 
 const MadeInMemory* made_in_memory(LazyTile& lazy) {
+  if (!lazy.map) return nullptr;
   if (lazy.even == LazyTile::Even::unknown) {
     Place place;
     lazy.even = lies_evenly(*lazy.map, lazy.box, place) ? LazyTile::Even::yes : LazyTile::Even::no;
@@ -84,23 +85,28 @@ bool store_in_memory(const SymbolMap& map, std::byte* memory, const MemBox& box,
   return true;
 }
 
-bool decode_rows(LazyTile& lazy, const MadeInMemory& made) {
+float* room_for(DecodedRows& to, int64_t rows, int64_t cols) {
   constexpr int64_t most = 32 << 10;
-  const host::Tile& tile = made.tile;
-  const int64_t rows = made.rows, cols = made.cols;
   // Long rows are kept off multiples of 4 KB; short ones share a strip and follow each other.
-  const int64_t stride = cols >= 512 ? cols + 32 : cols;
-  const int64_t elements = rows * stride;
-  if (elements > most || !host::is_real(lazy.to.format)) return false;
-  if (lazy.decoded) return true;
-  DecodedRows& to = lazy.rows;
+  to.stride = cols >= 512 ? cols + 32 : cols;
+  const int64_t elements = rows * to.stride;
+  if (elements > most) return nullptr;
   if (to.elements < elements) {
     to.data.reset(static_cast<float*>(std::aligned_alloc(128, static_cast<size_t>((elements * 4 + 127) / 128 * 128))));
     to.elements = to.data ? elements : 0;
     if (!to.data) throw std::bad_alloc();
   }
-  to.stride = stride;
-  host::unpack(tile, rows, 0, cols, to.data.get(), stride);
+  return to.data.get();
+}
+
+bool decode_rows(LazyTile& lazy, const MadeInMemory& made) {
+  if (!host::is_real(lazy.to.format)) return false;
+  if (lazy.decoded) return true;
+  const host::Tile& tile = made.tile;
+  const int64_t rows = made.rows, cols = made.cols;
+  float* to = room_for(lazy.rows, rows, cols);
+  if (!to) return false;
+  host::unpack(tile, rows, 0, cols, to, lazy.rows.stride);
   lazy.decoded = true;
   // Loops usually go on with the rows that follow, while the hardware's prefetchers stop at the end of each short run.
   if (tile.row_stride == base::stick_bytes) {

@@ -24,6 +24,10 @@ BoxInMemory box_of(const View& view, const std::byte* base, int64_t row_elements
 bool store_in_memory(const SymbolMap& map, std::byte* memory, const MemBox& box, const View& from,
                      host::MutableTile& tile);
 
+/// Room for float32 rows, whose stride it sets; null when they are more than a second-level cache holds together with
+/// the results. Throws std::bad_alloc.
+float* room_for(DecodedRows& to, int64_t rows, int64_t cols);
+
 /// Decodes what is made to float32 rows, once for all steps that read it. False (and nothing done) when it has more
 /// elements than a second-level cache holds together with the results.
 bool decode_rows(LazyTile& lazy, const MadeInMemory& made);

@@ -1,7 +1,10 @@
 // sfp: vector programs on the box of their result.
+#include <cstring>
+
 #include "base/error.h"
 #include "card/checker.h"
 #include "card/elements.h"
+#include "card/tile_in_memory.h"
 #include "card/vector_program.h"
 
 namespace spyre::card {
@@ -19,7 +22,8 @@ std::vector<const program::VecExpr*> pointers(const std::vector<program::VecExpr
 class VectorExec final : public StepExec {
  public:
   VectorExec(const program::Vector& op, const StepContext& context)
-      : program_(pointers(op.value), box_rank(op, context), context) {
+      : keep_values_(values_are_enough(op, context)),
+        program_(pointers(op.value), box_rank(op, context), context, keep_values_) {
     if (op.to.size() != op.value.size())
       fail(Fault::program, "a vector step has {} results and {} values", op.to.size(), op.value.size());
     for (const auto& t : op.to) {
@@ -34,7 +38,7 @@ class VectorExec final : public StepExec {
 
   void run(Core& core) const override {
     base::SmallVector<View, 3> to;
-    for (const Operand& o : to_) to.push_back(o.view(core));
+    for (const Operand& o : to_) to.push_back(keep_values_ && core.run->lazy_loads ? o.shape(core) : o.view(core));
     VectorProgram::Run run(program_, core, {to.data(), to.size()});
     for (int d = 0; d < program_.rank(); ++d) {
       for (const View& v : to) {
@@ -62,6 +66,13 @@ class VectorExec final : public StepExec {
       core.forwarded = true;
       return;
     }
+    if (keep_values_ && core.run->lazy_loads) {
+      LazyTile& lazy = core.lazy[to[0].buffer];
+      lazy.pending = false;
+      const bool all = run.rows() == to[0].rows() && run.cols() == to[0].last_size();
+      if (float* rows = all ? room_for(lazy.rows, run.rows(), run.cols()) : nullptr)
+        return keep(run, to[0], rows, lazy);
+    }
     // Registers are of 32 bits: a result of such elements is computed where it goes.
     const Format lanes = run.value(0).type == Reg::f32 ? Format::f32 : Format::i32;
     const bool in_place = to.size() == 1 && run.value(0).type != Reg::pred && to[0].format == lanes;
@@ -84,6 +95,39 @@ class VectorExec final : public StepExec {
   static int box_rank(const program::Vector& op, const StepContext& context) {
     if (op.to.empty()) fail(Fault::program, "a vector step without results");
     return context.buffers.at(op.to[0].buffer).rank;
+  }
+
+  /// True when the result is DL16 codes, a whole buffer, that nobody looks at: values that are rounded to them will do.
+  static bool values_are_enough(const program::Vector& op, const StepContext& context) {
+    if (op.to.size() != 1 || op.value.size() != 1 || op.value[0].type != Reg::f32) return false;
+    const program::BufRef& to = op.to[0];
+    if (to.buffer < 0 || to.buffer >= static_cast<Id>(context.buffers.size())) return false;
+    const BufferInfo& info = context.buffers[to.buffer];
+    if (!context.numbers_only[to.buffer] || info.format != Format::dl16 || info.rank > 2 || !to.box.empty())
+      return false;
+    bool reads_itself = false;
+    const auto visit = [&](auto&& self, const program::VecExpr& e) -> void {
+      reads_itself = reads_itself || (e.op == program::VecOp::operand && e.ref.buffer == to.buffer);
+      for (const auto& a : e.args) self(self, a);
+    };
+    visit(visit, op.value[0]);
+    return !reads_itself;
+  }
+  static void keep(VectorProgram::Run& run, const View& to, float* rows, LazyTile& lazy) {
+    const int64_t stride = lazy.rows.stride;
+    const auto place = [&](int64_t r, int64_t nr, int64_t c, int64_t nc) {
+      return nr == 1 || (stride == nc && c == 0) ? rows + r * stride + c : nullptr;
+    };
+    strips(run, place, [&](int64_t r, int64_t nr, int64_t c, int64_t nc, const void* at) {
+      if (at && run.value(0).data == at) return;
+      const auto* lanes =
+          static_cast<const float*>(run.lanes(0, Scratch::mine().get<float>(Scratch::outputs, nr * nc), nr, nc));
+      for (int64_t i = 0; i < nr; ++i)
+        std::memcpy(rows + (r + i) * stride + c, lanes + i * nc, static_cast<size_t>(nc) * 4);
+    });
+    lazy.map = nullptr;
+    lazy.to = to;
+    lazy.decoded = lazy.pending = true;
   }
 
   /// Strip by strip: place(r, nr, c, nc) says where its lanes may be computed (null: anywhere), done(..., place)
@@ -125,6 +169,20 @@ class VectorExec final : public StepExec {
         store_i32(static_cast<const int32_t*>(lanes) + first, at, to.format, 1, n);
     };
     if (follow_each_other(run, to, nc)) return put(0, box_row(run, to, r), nr * nc);
+    if (nc == 1 && to.rank == 2 && bytes == 4 &&
+        (type == Reg::f32) == (to.format == Format::f32)) {  // one number a row
+      std::byte* at = box_row(run, to, r);
+      for (int64_t i = 0; i < nr; ++i)
+        std::memcpy(at + i * to.stride[0] * 4, static_cast<const std::byte*>(lanes) + i * 4, 4);
+      return;
+    }
+    if (to.rank == 2 && type == Reg::f32 && host::is_real(to.format)) {
+      host::MutableTile rows;
+      rows.format = to.format;
+      rows.data = box_row(run, to, r) + c * bytes;
+      rows.row_stride = to.stride[0] * bytes;
+      return host::pack(static_cast<const float*>(lanes), nc, nr, 0, nc, rows);
+    }
     for (int64_t i = 0; i < nr; ++i) put(i * nc, box_row(run, to, r + i) + c * bytes, nc);
   }
 
@@ -149,6 +207,7 @@ class VectorExec final : public StepExec {
     return to.data + offset * base::format_bytes(to.format);
   }
 
+  bool keep_values_;
   VectorProgram program_;
   std::vector<Operand> to_;
   const StepExec* store_ = nullptr;

@@ -33,6 +33,9 @@ bool VectorProgram::link_of(const Node& node, int running, Link& link) const {
       case host::F32Unary::erf:
         link = {F32Link::erf};
         return true;
+      case host::F32Unary::round_dl16:
+        link = {F32Link::round_dl16};
+        return true;
       default:
         return false;
     }

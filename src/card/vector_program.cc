@@ -162,10 +162,22 @@ host::Comparison comparison_of(VecOp op) {
 
 }  // namespace
 
-VectorProgram::VectorProgram(const std::vector<const VecExpr*>& roots, int rank, const StepContext& context)
+VectorProgram::VectorProgram(const std::vector<const VecExpr*>& roots, int rank, const StepContext& context,
+                             bool round_dl16)
     : rank_(rank) {
   if (rank < 1 || rank > max_rank) fail(Fault::program, "a vector expression over {} dimensions", rank);
   for (const VecExpr* e : roots) roots_.push_back(add(*e, context));
+  if (round_dl16) {
+    Node n;
+    n.expr = roots[0];
+    n.kind = Kind::f1;
+    n.op = static_cast<int>(host::F32Unary::round_dl16);
+    n.cls = nodes_[roots_[0]].cls;
+    n.repeats = nodes_[roots_[0]].repeats;
+    n.args[n.count++] = roots_[0];
+    roots_[0] = static_cast<int>(nodes_.size());
+    nodes_.push_back(std::move(n));
+  }
   for (const Operand& o : operands_) {
     const int shift = rank_ - o.info().rank;
     for (int d = 0; d < o.info().rank; ++d)
@@ -319,7 +331,8 @@ void VectorProgram::allocate() {
     }
   }
   int64_t lane_registers = 0;
-  for (const Node& node : nodes_) lane_registers += node.cls == Class::lane && !node.absorbed && node.kind != Kind::load;
+  for (const Node& node : nodes_)
+    lane_registers += node.cls == Class::lane && !node.absorbed && node.kind != Kind::load;
   if (lane_registers <= 2) strip_lanes_ = 2048;
 }
 

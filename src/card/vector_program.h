@@ -16,8 +16,10 @@ namespace spyre::card {
 
 class VectorProgram {
  public:
-  /// Compiles the expressions over one box of `rank` dimensions. Throws Error(program).
-  VectorProgram(const std::vector<const program::VecExpr*>& roots, int rank, const StepContext& context);
+  /// Compiles the expressions over one box of `rank` dimensions; `round_dl16`: the first one's values become those of
+  /// their DL16 codes. Throws Error(program).
+  VectorProgram(const std::vector<const program::VecExpr*>& roots, int rank, const StepContext& context,
+                bool round_dl16 = false);
 
   /// lane < row < all: how often a value changes.
   enum class Class : uint8_t { once, row, lane };

@@ -46,16 +46,21 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<cons
       LazyTile& lazy = core.lazy[buffer];
       const MadeInMemory* made = made_in_memory(lazy);
       const BoxInMemory box = box_of(s.view, core.buffers[buffer], o.info().row_elements);
-      s.in_memory = !written && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
-                    (program.rank_ <= 2 || s.view.rank == 1 || o.single(0)) &&  // rows of the box are rows of the tile
-                    made && box_in_memory(*made, box, s.tile);
-      if (!s.in_memory) {
-        materialize(core, buffer);
-      } else if (decode_rows(lazy, *made)) {
-        s.in_memory = false;
+      const auto read_rows = [&] {
         s.view.format = Format::f32;
         s.view.data = reinterpret_cast<std::byte*>(lazy.rows.data.get() + box.row * lazy.rows.stride + box.column);
         if (s.view.rank == 2) s.view.stride[0] = lazy.rows.stride;
+      };
+      s.in_memory = !written && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
+                    (program.rank_ <= 2 || s.view.rank == 1 || o.single(0)) &&  // rows of the box are rows of the tile
+                    made && box_in_memory(*made, box, s.tile);
+      if (!lazy.map && !written && !o.ref().transposed) {
+        read_rows();
+      } else if (!s.in_memory) {
+        materialize(core, buffer);
+      } else if (decode_rows(lazy, *made)) {
+        s.in_memory = false;
+        read_rows();
       }
     }
     const int shift = program.rank_ - s.view.rank;
@@ -89,7 +94,8 @@ void VectorProgram::Run::start() {
   strip_cols_ = std::min(cols_, program_.strip_lanes_);
   strip_rows_ = std::max<int64_t>(1, program_.strip_lanes_ / cols_);
   if (cols_ >= own_strip && needs_rows()) strip_rows_ = 1;
-  registers_ = Scratch::mine().get<std::byte>(Scratch::registers, (program_.registers_ + 1) * program_.register_bytes());
+  registers_ =
+      Scratch::mine().get<std::byte>(Scratch::registers, (program_.registers_ + 1) * program_.register_bytes());
   const auto nodes = static_cast<int64_t>(program_.nodes_.size());
   data_ = Scratch::mine().get<const void*>(Scratch::values, 2 * nodes);
   spread_ = const_cast<void**>(data_ + nodes);
