@@ -123,6 +123,7 @@ class LoadExec final : public StepExec {
         });
         lazy.pending = true;
         lazy.reused = reused_;
+        lazy.fill = fill_;
         // The tile that the buffer held last may be this one: nothing in the kernel changes it.
         if (same) return;
         lazy.decoded = false;
@@ -130,7 +131,6 @@ class LoadExec final : public StepExec {
         lazy.map = &access_.map();
         lazy.memory = run.symbol_base[access_.formal()];
         lazy.formal = access_.formal();
-        lazy.fill = fill_;
         return;
       }
       if (to_.whole() && !access_.indexed()) core.lazy[to_.buffer()].pending = false;

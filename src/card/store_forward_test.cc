@@ -171,5 +171,40 @@ TEST(StoreForward, ResultsThatAreReadAsNumbersAreRoundedLikeCodes) {
   }
 }
 
+TEST(StoreForward, WhatAClippedStepLeavesOfAResultStaysAsItWas) {
+  Machine m(one_kernel({"x: in f32 [33,64]", "s: out f32 [20,1]"}, "c:1", R"(
+    buf u f32[20,64] x1
+    ld u = x[0..20, 0..64]
+    buf p dl16[20,64] x1
+    sfp p = u
+    for r in 0..33 by 20 {
+      buf v f32[20,64] x1
+      ld v = x[r, 0..64]
+      sfp p = v[0 ..+ r.size, _] * 2
+    }
+    buf m f32[20,1] x1
+    sfp.red m = sum(p over 1)
+    st s[0..20, 0..1] = m)"));
+  m.set("x", noise(3));
+  m.run_every_way();
+}
+
+TEST(StoreForward, TwoLoadsOfOneBoxFillDifferently) {
+  Machine m(one_kernel({"x: in dl16 [5,64]", "y: out dl16 [16,64]", "z: out dl16 [16,64]"}, "c:1", R"(
+    buf v dl16[8,64] x1
+    for r in 0..16 by 8 {
+      ld v = x[r, 0..64] fill 1
+      buf o dl16[8,64] x1
+      sfp o = v + 0.5
+      st y[r, 0..64] = o
+      ld v = x[r, 0..64] fill 2
+      buf q dl16[8,64] x1
+      sfp q = v + 0.5
+      st z[r, 0..64] = q
+    })"));
+  m.set("x", noise(3));
+  m.run_every_way();
+}
+
 }  // namespace
 }  // namespace spyre::card

@@ -68,10 +68,10 @@ class VectorExec final : public StepExec {
     }
     if (keep_values_ && core.run->lazy_loads) {
       LazyTile& lazy = core.lazy[to[0].buffer];
-      lazy.pending = false;
       const bool all = run.rows() == to[0].rows() && run.cols() == to[0].last_size();
       if (float* rows = all ? room_for(lazy.rows, run.rows(), run.cols()) : nullptr)
         return keep(run, to[0], rows, lazy);
+      if (lazy.pending) materialize(core, to[0].buffer);  // what this step leaves as it is
     }
     // Registers are of 32 bits: a result of such elements is computed where it goes.
     const Format lanes = run.value(0).type == Reg::f32 ? Format::f32 : Format::i32;
