@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "lower/axis_formal.h"
 #include "lower/element_program.h"
 
@@ -31,6 +32,10 @@ class Matmul {
            shape_.parallel.size(), kernel.grid.size(), kernel.tile.size());
     if (kernel.grid.back() > 1 && shape_.sum != Format::f32)
       fail(Fault::program, "{}: integer sums are not divided between cores", node_.loc.op);
+    // A part without terms would leave its core's accumulator unwritten.
+    if (split_parts() > 1 && base::ceil_div(size(shape_.depth), length(shape_.depth)) != split_parts())
+      fail(Fault::program, "{}: {} terms cannot be divided between {} cores", node_.loc.op, size(shape_.depth),
+           split_parts());
     if (shape_.trap && kernel.tile[0] != 1) fail(Fault::program, "{}: int64 sums are made row by row", node_.loc.op);
     for (const int a : shape_.terms) terms_.push_back(a);
     if (length(shape_.depth) > tile(shape_.depth)) terms_.push_back(shape_.depth);
@@ -87,6 +92,7 @@ class Matmul {
     const auto at = std::find(shape_.parallel.begin(), shape_.parallel.end(), axis) - shape_.parallel.begin();
     return plan::matmul_chunk(shape_, axis, axis == shape_.depth ? kernel_.grid.back() : kernel_.grid[at]);
   }
+  int32_t split_parts() const { return kernel_.grid.back(); }
   bool split() const { return grid_[static_cast<size_t>(shape_.depth)] != none; }
   const plan::Home& home(graph::Id value) const { return context_.plan.homes[static_cast<size_t>(value)]; }
 

@@ -401,6 +401,28 @@ TEST(Matmul, WhatNobodyReadsIsNotMultiplied) {
   EXPECT_GT(clipped, 3);
 }
 
+TEST(Matmul, EveryCoreHasTerms) {
+  GraphMaker maker;
+  Product p;
+  p.dims = {{Role::m, 4}, {Role::n, 64}, {Role::k, 128}};
+  const Ref a = maker.input(HostType::f16, {4, 128}, {128, 1});
+  Ref b = maker.input(HostType::f16, {128, 64}, {64, 1});
+  std::swap(b.sizes[0], b.sizes[1]);
+  std::swap(b.strides[0], b.strides[1]);
+  maker.output(add_product(maker, p, a, b, {64, 1}));
+  const plan::KernelPlan nodes = all_nodes(maker.graph, plan::Form::matmul);
+  const plan::Plan plan = plan_with(maker.graph, nodes, 0);
+  plan::KernelPlan kernel = plan::matmul_candidates({maker.graph, plan, description()}, nodes.nodes).at(0);
+  std::fill(kernel.grid.begin(), kernel.grid.end(), 1);
+  kernel.grid.back() = 2;
+  kernel.tile = {4, 64, 64};
+  std::string why;
+  EXPECT_GE(price(maker.graph, kernel, plan, description(), &why), 0) << why;
+  kernel.grid.back() = 7;  // parts are whole sticks
+  EXPECT_LT(price(maker.graph, kernel, plan, description(), &why), 0);
+  EXPECT_NE(why.find("128 terms cannot be divided between 7 cores"), std::string::npos) << why;
+}
+
 TEST(Matmul, NoTermsAreZero) {
   GraphMaker maker;
   Product p;
