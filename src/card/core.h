@@ -70,7 +70,7 @@ struct Core {
   std::vector<int64_t> vars;
   std::byte* lx = nullptr;
   std::vector<std::byte*> buffers;  ///< current instance of each buffer, null before its declaration
-  std::vector<LazyTile> lazy;       ///< by buffer; valid only when pending
+  std::vector<LazyTile> lazy;       ///< by buffer; when not pending, what was last loaded there
   std::vector<int64_t> instances;   ///< instances of each buffer declared so far
   bool forwarded = false;           ///< the last step has done the store that follows it
   const int64_t* v() const { return vars.data(); }

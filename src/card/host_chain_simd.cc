@@ -108,8 +108,6 @@ SPYRE_INLINE void run(float* to, const float* from, const F32LinkArgs* links, co
   for (int k = 0; k < width; ++k) store(to + first + k * lanes, v[k]);
 }
 
-bool of_all(F32Link op) { return op < F32Link::neg && (int)op % 2 == 0; }
-
 // The last n (< lanes) lanes of a row, through padded copies.
 void rest(float* to, const float* from, const F32LinkArgs* links, const float* const* at, int count, size_t first,
           size_t n) {
@@ -121,7 +119,7 @@ void rest(float* to, const float* from, const F32LinkArgs* links, const float* c
   pad(copies[most_links], from);
   for (int k = 0; k < count; ++k) {
     copy_at[k] = at[k];
-    if (!of_all(links[k].op)) continue;
+    if (!is_of_all(links[k].op)) continue;
     pad(copies[k], at[k]);
     copy_at[k] = copies[k];
   }

@@ -96,6 +96,8 @@ enum class F32Link : uint8_t {
 };
 /// The form for one number a row of a link with an operand, given the form for all lanes.
 constexpr F32Link of_row(F32Link op) { return static_cast<F32Link>(static_cast<int>(op) + 1); }
+constexpr bool is_of_all(F32Link op) { return op < F32Link::neg && static_cast<int>(op) % 2 == 0; }
+static_assert(of_row(F32Link::max_all) == F32Link::max_row && is_of_all(F32Link::from_all));
 struct F32LinkArgs {
   F32Link op = F32Link::add_all;
   const float* with = nullptr;

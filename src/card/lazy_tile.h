@@ -73,6 +73,9 @@ struct LazyTile {
   uint32_t fill = 0;  ///< bits of the fill element
   bool decoded = false;
   DecodedRows rows;  ///< valid when decoded: the values of `box`, for all steps that read the tile
+
+  /// A pending tile that no load made but a vector step: `rows` are all there is of it.
+  bool has_values() const { return map == nullptr; }
 };
 
 }  // namespace spyre::card

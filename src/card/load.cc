@@ -243,7 +243,7 @@ void materialize(Core& core, Id buffer) {
   LazyTile& lazy = core.lazy[buffer];
   lazy.pending = false;
   const auto& info = lazy.to;
-  if (!lazy.map) {
+  if (lazy.has_values()) {
     for (int64_t r = 0; r < info.rows(); ++r)
       store_f32(lazy.rows.data.get() + r * lazy.rows.stride, info.row(r), info.format, 1, info.last_size());
     return;

@@ -44,7 +44,7 @@ Matrix matrix(const Operand& operand, Core& core) {
   if (core.run->lazy_loads && core.lazy[operand.buffer()].pending) {
     LazyTile& lazy = core.lazy[operand.buffer()];
     m.box = box_of(v, core.buffers[operand.buffer()], operand.info().row_elements);
-    if (!lazy.map && !operand.ref().transposed) {
+    if (lazy.has_values() && !operand.ref().transposed) {
       m.tile.format = Format::f32;
       m.tile.data =
           reinterpret_cast<const std::byte*>(lazy.rows.data.get() + m.box.row * lazy.rows.stride + m.box.column);

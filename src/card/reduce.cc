@@ -408,7 +408,7 @@ class ReduceExec final : public StepExec {
     int64_t total = 1;
     for (int e = 0; e < to.rank; ++e) total *= box[e];
     const int64_t width = box[to.rank - 1];
-    if (bytes == 4 && total == box[0]) {  // one number a row
+    if (bytes == 4 && to.rank == 2 && width == 1) {  // one number a row
       for (int64_t r = 0; r < total; ++r) std::memcpy(to.data + r * to.stride[0] * 4, s.f[k] + r, 4);
       total = 0;
     }

@@ -41,10 +41,11 @@ bool lies_evenly(const SymbolMap& map, const MemBox& box, Place& place) {
 }  // namespace
 
 const MadeInMemory* made_in_memory(LazyTile& lazy) {
-  if (!lazy.map) return nullptr;
+  if (lazy.has_values()) return nullptr;
   if (lazy.even == LazyTile::Even::unknown) {
     Place place;
     lazy.even = lies_evenly(*lazy.map, lazy.box, place) ? LazyTile::Even::yes : LazyTile::Even::no;
+    if (lazy.even == LazyTile::Even::no) return nullptr;
     MadeInMemory& made = lazy.made;
     made.rows = place.rows, made.cols = place.cols;
     made.tile.format = lazy.to.format;
@@ -88,9 +89,9 @@ bool store_in_memory(const SymbolMap& map, std::byte* memory, const MemBox& box,
 float* room_for(DecodedRows& to, int64_t rows, int64_t cols) {
   constexpr int64_t most = 32 << 10;
   // Long rows are kept off multiples of 4 KB; short ones share a strip and follow each other.
-  to.stride = cols >= 512 ? cols + 32 : cols;
-  const int64_t elements = rows * to.stride;
+  const int64_t stride = cols >= 512 ? cols + 32 : cols, elements = rows * stride;
   if (elements > most) return nullptr;
+  to.stride = stride;
   if (to.elements < elements) {
     to.data.reset(static_cast<float*>(std::aligned_alloc(128, static_cast<size_t>((elements * 4 + 127) / 128 * 128))));
     to.elements = to.data ? elements : 0;

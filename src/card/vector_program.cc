@@ -315,8 +315,8 @@ void VectorProgram::allocate() {
     if (node.absorbed) continue;
     for_each_argument(node, [&](int a) {
       Node& arg = nodes_[a];
-      if (arg.cls == Class::row && node.cls == Class::lane && node.kind != Kind::chain) {
-        spreads_ = true;
+      if (arg.cls == Class::row && node.cls == Class::lane) {
+        spreads_ = spreads_ || node.kind != Kind::chain;  // chains spread values over short rows only
         if (arg.spread_reg < 0) arg.spread_reg = registers_++;
       }
       if (arg.cls != Class::lane || arg.repeats || node.cls != Class::lane || last[a] != i) return;
@@ -330,10 +330,9 @@ void VectorProgram::allocate() {
       node.reg = registers_++;
     }
   }
-  int64_t lane_registers = 0;
-  for (const Node& node : nodes_)
-    lane_registers += node.cls == Class::lane && !node.absorbed && node.kind != Kind::load;
-  if (lane_registers <= 2) strip_lanes_ = 2048;
+  int64_t held = 0;
+  for (const Node& node : nodes_) held += node.cls == Class::lane && !node.absorbed && node.kind != Kind::load;
+  if (held <= 2) strip_lanes_ = 2048;
 }
 
 }  // namespace spyre::card

@@ -1,8 +1,8 @@
 // VectorProgram: sfp expressions as register programs that run strip by strip (docs/host_speed.md, decision 6).
 //
-// The box of a step is rows (all dimensions but the last) of columns. A strip is some rows x some columns, about 1,024
-// lanes. Each value belongs to one of three classes and is computed only as often as it changes: once a run, once a
-// row, or for every lane.
+// The box of a step is rows (all dimensions but the last) of columns. A strip is some rows x some columns, 1,024 or
+// 2,048 lanes. Each value belongs to one of three classes and is computed only as often as it changes: once a run, once
+// a row, or for every lane.
 #pragma once
 
 #include <span>

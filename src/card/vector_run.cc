@@ -54,7 +54,7 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<cons
       s.in_memory = !written && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
                     (program.rank_ <= 2 || s.view.rank == 1 || o.single(0)) &&  // rows of the box are rows of the tile
                     made && box_in_memory(*made, box, s.tile);
-      if (!lazy.map && !written && !o.ref().transposed) {
+      if (lazy.has_values() && !written && !o.ref().transposed) {
         read_rows();
       } else if (!s.in_memory) {
         materialize(core, buffer);
@@ -224,20 +224,26 @@ void VectorProgram::Run::iota(int node, int64_t r, int64_t nr, int64_t c, int64_
 void VectorProgram::Run::run_chain(int number, float* to, int64_t nr, int64_t nc) {
   const Node& node = program_.nodes_[number];
   host::F32LinkArgs links[host::most_links];
-  int64_t rows = 1, cols = nr * nc;  // one long row unless its numbers change
   const auto count = static_cast<int>(node.links.size());
-  for (const Link& l : node.links)
-    if (l.with >= 0 && program_.nodes_[l.with].cls == Class::row) rows = nr, cols = nc;
+  // One long row unless some numbers change from row to row; those of short or odd rows are spread to get one.
+  bool by_row = nr > 1 && nc >= 32 && (nc % 16 == 0 || nc >= 128);
+  if (by_row)
+    by_row = std::any_of(node.links.begin(), node.links.end(),
+                         [&](const Link& l) { return l.with >= 0 && program_.nodes_[l.with].cls == Class::row; });
+  const int64_t rows = by_row ? nr : 1, cols = by_row ? nc : nr * nc;
   for (int i = 0; i < count; ++i) {
     const Link& l = node.links[i];
     links[i].op = l.op;
     if (l.with < 0) continue;
-    const Node& with = program_.nodes_[l.with];
-    links[i].with = static_cast<const float*>(data_[l.with]);
-    if (with.cls == Class::lane)
-      links[i].row_stride = cols;
+    const Class cls = program_.nodes_[l.with].cls;
+    host::Splat one = host::splat_none;
+    const bool as_rows = by_row && cls == Class::row;
+    const void* with = as_rows ? data_[l.with] : argument(l.with, Class::lane, nr, nc, host::splat_first, one);
+    links[i].with = static_cast<const float*>(with);
+    if (as_rows || one)
+      links[i].op = host::of_row(l.op), links[i].row_stride = as_rows ? 1 : 0;
     else
-      links[i] = {host::of_row(l.op), links[i].with, with.cls == Class::row};
+      links[i].row_stride = cols;
   }
   host::f32_chain(to, static_cast<const float*>(data_[node.args[0]]), rows, static_cast<size_t>(cols), links, count);
 }
