@@ -1,7 +1,7 @@
 // Random steps on the tiles of one loop: results that are carried from trip to trip, written in part and read as
 // numbers, as codes, whole, in boxes, by products and reductions. What the card spares itself (codes that nobody reads,
 // loads that nobody looks at, values between operations) must not show: every way of running leaves the same bits.
-// SPYRE_FUZZ=<cases> and SPYRE_FUZZ_SEED=<seed> steer it.
+// SPYRE_FUZZ_PROGRAMS=<cases> and SPYRE_FUZZ_SEED=<seed> steer it.
 #include <random>
 
 #include "base/fuzz_for_test.h"
@@ -179,11 +179,11 @@ class Steps {
 
 TEST(TileStateFuzz, EveryWayOfRunningLeavesTheSameBits) {
   const uint64_t first = base::fuzz_seed(1);
-  const int64_t cases = base::fuzz_cases(150);
+  const int64_t cases = base::fuzz_cases(150, "SPYRE_FUZZ_PROGRAMS");
   int64_t ran = 0;
   for (uint64_t seed = first; seed < first + static_cast<uint64_t>(cases) && !HasFailure(); ++seed) {
     const std::string text = Steps(seed).text();
-    SCOPED_TRACE(fmt::format("SPYRE_FUZZ_SEED={} SPYRE_FUZZ=1\n{}", seed, text));
+    SCOPED_TRACE(fmt::format("SPYRE_FUZZ_SEED={} SPYRE_FUZZ_PROGRAMS=1\n{}", seed, text));
     std::unique_ptr<Machine> machine;
     try {
       machine = std::make_unique<Machine>(text);
