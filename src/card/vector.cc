@@ -171,7 +171,7 @@ class VectorExec final : public StepExec {
     if (follow_each_other(run, to, nc)) return put(0, box_row(run, to, r), nr * nc);
     if (nc == 1 && to.rank == 2 && bytes == 4 &&
         (type == Reg::f32) == (to.format == Format::f32)) {  // one number a row
-      std::byte* at = box_row(run, to, r);
+      std::byte* at = box_row(run, to, r) + c * bytes;
       for (int64_t i = 0; i < nr; ++i)
         std::memcpy(at + i * to.stride[0] * 4, static_cast<const std::byte*>(lanes) + i * 4, 4);
       return;

@@ -185,6 +185,29 @@ TEST(Vector, RowsColumnsAndSinglesBroadcast) {
   }
 }
 
+/// The last strip of a row has one column, and results of two steps at once have no place of their own.
+TEST(Vector, RowsThatEndInAStripOfOneColumn) {
+  for (const int cols : {1025, 2049}) {
+    const std::string n = std::to_string(cols);
+    Machine m(one_kernel({"x: in f32 [3," + n + "]", "col: in f32 [3,1]", "y: out f32 [3," + n + "]",
+                          "z: out f32 [3," + n + "]", "b: out f32 [3," + n + "]"},
+                         "c:1",
+                         "buf a f32[3," + n + "] x1\n ld a = x[0..3, 0.." + n +
+                             "]\n buf k f32[3,1] x1\n ld k = col[0..3, 0..1]\n buf o f32[3," + n +
+                             "] x1\n buf p f32[3," + n + "] x1\n sfp o, p = a + 1, a * k\n st y[0..3, 0.." + n +
+                             "] = o\n st z[0..3, 0.." + n + "] = p\n buf q f32[3," + n +
+                             "] x1\n sfp q = k\n st b[0..3, 0.." + n + "] = q"));
+    const auto x = m.set("x", noise(1)), k = m.set("col", noise(2));
+    m.run_every_way();
+    const auto y = m.get("y"), z = m.get("z"), b = m.get("b");
+    for (int64_t i = 0; i < 3 * cols; ++i) {
+      ASSERT_NEAR(y[i], x[i] + 1, 1e-6) << i;
+      ASSERT_NEAR(z[i], x[i] * k[i / cols], 1e-6) << i;
+      ASSERT_EQ(b[i], k[i / cols]) << i;
+    }
+  }
+}
+
 TEST(Vector, ThreeDimensionsBroadcastAndReduceOverTheMiddle) {
   Machine m(one_kernel(
       {"x: in f32 [3,5,70]", "p: in f32 [3,1,70]", "q: in f32 [1,5,1]", "y: out f32 [3,5,70]", "s: out f32 [3,1,70]"},
