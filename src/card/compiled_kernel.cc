@@ -46,11 +46,15 @@ void CompiledKernel::count_uses() {
       const auto* product = std::get_if<program::MatMul>(&step.op);
       const bool values =
           std::holds_alternative<program::Vector>(step.op) || std::holds_alternative<program::Reduce>(step.op);
-      for (const Touch& t : touches_of(step)) {
+      const std::vector<Touch> touches = touches_of(step);
+      for (const Touch& t : touches) {
         const Id buffer = t.ref->buffer;
         if (buffer < 0 || buffer >= static_cast<Id>(uses_.size())) continue;
         ++uses_[buffer];
-        if (!values && !(product && t.ref == &product->a && !t.ref->transposed)) codes(buffer);
+        const bool over_itself = t.write && std::any_of(touches.begin(), touches.end(), [&](const Touch& o) {
+                                   return o.read && o.ref->buffer == buffer;
+                                 });
+        if (over_itself || (!values && !(product && t.ref == &product->a && !t.ref->transposed))) codes(buffer);
       }
     });
 }

@@ -98,7 +98,8 @@ class CompiledKernel {
   std::vector<std::unique_ptr<SymbolMap>> symbols_;
   std::vector<Nest> nests_;
   std::vector<int> uses_;           ///< by buffer: operands of steps that name it
-  std::vector<bool> numbers_only_;  ///< by buffer: read by vector steps, reductions and as A of products alone
+  std::vector<bool> numbers_only_;  ///< by buffer: read by vector steps, reductions and as A of products alone, by none
+                                    ///< that writes it
   bool own_lx_ = false;
   bool remaps_ = false;
 };

@@ -52,6 +52,7 @@ struct DecodedRows {
   std::unique_ptr<float, Free> data;
   int64_t elements = 0;
   int64_t stride = 0;  ///< elements between rows
+  float* at(int64_t row, int64_t column) const { return data.get() + row * stride + column; }
 };
 
 /// What a load makes of a tile, where it lies: all of it, or less where the access is clipped.

@@ -245,7 +245,7 @@ void materialize(Core& core, Id buffer) {
   const auto& info = lazy.to;
   if (lazy.has_values()) {
     for (int64_t r = 0; r < info.rows(); ++r)
-      store_f32(lazy.rows.data.get() + r * lazy.rows.stride, info.row(r), info.format, 1, info.last_size());
+      store_f32(lazy.rows.at(r, 0), info.row(r), info.format, 1, info.last_size());
     return;
   }
   const int64_t per_stick = base::elements_per_stick(info.format);

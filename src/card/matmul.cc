@@ -46,8 +46,7 @@ Matrix matrix(const Operand& operand, Core& core) {
     m.box = box_of(v, core.buffers[operand.buffer()], operand.info().row_elements);
     if (lazy.has_values() && !operand.ref().transposed) {
       m.tile.format = Format::f32;
-      m.tile.data =
-          reinterpret_cast<const std::byte*>(lazy.rows.data.get() + m.box.row * lazy.rows.stride + m.box.column);
+      m.tile.data = reinterpret_cast<const std::byte*>(lazy.rows.at(m.box.row, m.box.column));
       m.tile.row_stride = lazy.rows.stride * 4;
       return m;
     }

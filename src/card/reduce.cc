@@ -408,21 +408,21 @@ class ReduceExec final : public StepExec {
     int64_t total = 1;
     for (int e = 0; e < to.rank; ++e) total *= box[e];
     const int64_t width = box[to.rank - 1];
-    if (bytes == 4 && to.rank == 2 && width == 1) {  // one number a row
-      for (int64_t r = 0; r < total; ++r) std::memcpy(to.data + r * to.stride[0] * 4, s.f[k] + r, 4);
-      total = 0;
-    }
-    for (int64_t r = 0; r < total / width; ++r) {
+    const auto put = [&](int64_t first, std::byte* at, int64_t n, int64_t step) {
+      if (integer_state(k))
+        store_i32(s.i(k) + first, at, to.format, step, n);
+      else
+        store_f32(s.f[k] + first, at, to.format, step, n);
+    };
+    const bool column = to.rank == 2 && width == 1;
+    if (column) put(0, to.data, total, to.stride[0]);
+    for (int64_t r = 0; !column && r < total / width; ++r) {
       int64_t rest = r, offset = 0;
       for (int e = to.rank - 2; e >= 0; --e) {
         offset += rest % box[e] * to.stride[e];
         rest /= box[e];
       }
-      std::byte* at = to.data + offset * bytes;
-      if (integer_state(k))
-        store_i32(s.i(k) + r * width, at, to.format, 1, width);
-      else
-        store_f32(s.f[k] + r * width, at, to.format, 1, width);
+      put(r * width, to.data + offset * bytes, width, 1);
     }
     if (core.run->checker) {
       View written = to;

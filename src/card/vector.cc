@@ -103,15 +103,7 @@ class VectorExec final : public StepExec {
     const program::BufRef& to = op.to[0];
     if (to.buffer < 0 || to.buffer >= static_cast<Id>(context.buffers.size())) return false;
     const BufferInfo& info = context.buffers[to.buffer];
-    if (!context.numbers_only[to.buffer] || info.format != Format::dl16 || info.rank > 2 || !to.box.empty())
-      return false;
-    bool reads_itself = false;
-    const auto visit = [&](auto&& self, const program::VecExpr& e) -> void {
-      reads_itself = reads_itself || (e.op == program::VecOp::operand && e.ref.buffer == to.buffer);
-      for (const auto& a : e.args) self(self, a);
-    };
-    visit(visit, op.value[0]);
-    return !reads_itself;
+    return context.numbers_only[to.buffer] && info.format == Format::dl16 && info.rank <= 2 && to.box.empty();
   }
   static void keep(VectorProgram::Run& run, const View& to, float* rows, LazyTile& lazy) {
     const int64_t stride = lazy.rows.stride;
@@ -162,20 +154,14 @@ class VectorExec final : public StepExec {
       lanes = flags;
     }
     const int64_t bytes = base::format_bytes(to.format);
-    auto put = [&](int64_t first, std::byte* at, int64_t n) {
+    auto put = [&](int64_t first, std::byte* at, int64_t n, int64_t step = 1) {
       if (type == Reg::f32)
-        store_f32(static_cast<const float*>(lanes) + first, at, to.format, 1, n);
+        store_f32(static_cast<const float*>(lanes) + first, at, to.format, step, n);
       else
-        store_i32(static_cast<const int32_t*>(lanes) + first, at, to.format, 1, n);
+        store_i32(static_cast<const int32_t*>(lanes) + first, at, to.format, step, n);
     };
     if (follow_each_other(run, to, nc)) return put(0, box_row(run, to, r), nr * nc);
-    if (nc == 1 && to.rank == 2 && bytes == 4 &&
-        (type == Reg::f32) == (to.format == Format::f32)) {  // one number a row
-      std::byte* at = box_row(run, to, r) + c * bytes;
-      for (int64_t i = 0; i < nr; ++i)
-        std::memcpy(at + i * to.stride[0] * 4, static_cast<const std::byte*>(lanes) + i * 4, 4);
-      return;
-    }
+    if (nc == 1 && to.rank == 2) return put(0, box_row(run, to, r) + c * bytes, nr, to.stride[0]);
     if (to.rank == 2 && type == Reg::f32 && host::is_real(to.format)) {
       host::MutableTile rows;
       rows.format = to.format;

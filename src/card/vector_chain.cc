@@ -9,7 +9,7 @@ using host::F32Link;
 using program::Reg;
 
 bool VectorProgram::link_of(const Node& node, int running, Link& link) const {
-  if (node.type != Reg::f32 || node.cls != Class::lane || node.repeats || node.absorbed) return false;
+  if (node.type != Reg::f32 || node.cls != Class::lane || node.repeats) return false;
   if (node.kind == Kind::f1) {
     switch (static_cast<host::F32Unary>(node.op)) {
       case host::F32Unary::neg:
@@ -93,7 +93,6 @@ void VectorProgram::make_chains() {
       from = nodes_[from].args[at];
       if (length[from] == 0 || uses[from] != 1) break;
     }
-    if (links.size() < 2) continue;
     for (int j : joined) nodes_[j].absorbed = j != i;
     std::reverse(links.begin(), links.end());
     Node& chain = nodes_[i];

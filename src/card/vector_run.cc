@@ -48,7 +48,7 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<cons
       const BoxInMemory box = box_of(s.view, core.buffers[buffer], o.info().row_elements);
       const auto read_rows = [&] {
         s.view.format = Format::f32;
-        s.view.data = reinterpret_cast<std::byte*>(lazy.rows.data.get() + box.row * lazy.rows.stride + box.column);
+        s.view.data = reinterpret_cast<std::byte*>(lazy.rows.at(box.row, box.column));
         if (s.view.rank == 2) s.view.stride[0] = lazy.rows.stride;
       };
       s.in_memory = !written && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
