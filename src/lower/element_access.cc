@@ -231,8 +231,9 @@ void ElementAccess::scan(const std::vector<int>& tile_axes) {
     uses_.push_back({ref.value, view});
     return uses_.back();
   };
-  for (size_t n = first_; n < axes_.nodes.size(); ++n) {
-    const plan::NodeAxes& node = axes_.nodes[n];
+  for (const plan::NodeAxes& node : axes_.nodes) {
+    const graph::Kind& kind = context_.graph.nodes[node.node].kind;
+    if (!std::holds_alternative<graph::Map>(kind) && !std::holds_alternative<graph::Reduce>(kind)) continue;
     for (size_t r = 0; r < node.reads.size(); ++r)
       if (!node.reads[r].internal && node.reads[r].gathers.empty()) use(node.reads[r]).loads = true;
     for (size_t r = 0; r < node.results.size(); ++r) {

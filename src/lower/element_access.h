@@ -39,8 +39,6 @@ class ElementAccess {
  public:
   ElementAccess(KernelBuilder& builder, const Context& context, const plan::Axes& axes, Emitted& emitted);
 
-  void declare(size_t first) { first_ = first; }
-
   /// A buffer that holds what the node's load reads over the tile (sizes of 1 where it doesn't vary), loaded once per
   /// tile; its box is the valid part. `index(dim)` gives the index of a load with gathers, and says what it counts.
   BufRef load(size_t node, graph::Id load, const Tile& tile, int32_t slots,
@@ -96,7 +94,6 @@ class ElementAccess {
   const Context& context_;
   const plan::Axes& axes_;
   Emitted& emitted_;
-  size_t first_ = 0;
   std::vector<Use> uses_;
   std::vector<std::vector<int>> scanned_;
   std::map<Key, BufRef> loaded_, kept_;

@@ -308,7 +308,8 @@ void ElementProgram::emit(size_t first, size_t last, const Tile& tile, int32_t s
       emit_map(n, tile, slots);
     else if (std::holds_alternative<Reduce>(node_of(n).kind))
       emit_reduce(n, tile, slots);
-    else
+    else if (std::any_of(node_of(n).results.begin(), node_of(n).results.end(),
+                         [&](graph::Id r) { return !provided_.count(r); }))
       fail(Fault::program, "{} is no node for a tile", graph::kind_name(node_of(n).kind));
   }
   flush();

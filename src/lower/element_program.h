@@ -23,18 +23,16 @@ class ElementProgram {
  public:
   ElementProgram(KernelBuilder& builder, const Context& context, const plan::Axes& axes, Emitted& emitted);
 
-  /// The nodes from `first` on are this program's; the ones before give their values by provide().
-  void declare(size_t first) { access_.declare(first); }
-  /// A value computed by the form itself (the accumulator of a matmul): what readers at this point use. f32 or i32
-  /// buffer over the tile.
+  /// A value that the form itself computes (the accumulator of a matmul), of a node that is no Map or Reduce: what
+  /// readers at this point use. f32 or i32 buffer over the tile.
   void provide(graph::Id value, BufRef buffer);
   /// Loads, in the block that is open, what nodes[first..last) read that doesn't move along the `moving` axes (whose
   /// ranges needn't exist yet): it stays until forget().
   void preload(size_t first, size_t last, const Tile& tile, const std::vector<bool>& moving);
   void forget() { access_.forget(); }
-  /// Emits nodes[first..last) on the tile: loads of what they read, vector steps, stores of what has a home in memory.
-  /// Buffers belong to the block that is open. Throws Error(program) when the tile is not one for these nodes: an
-  /// index that varies along two axes of the tile.
+  /// Emits the Maps and Reduces of nodes[first..last) on the tile: loads of what they read, vector steps, stores of
+  /// what has a home in memory. Buffers belong to the block that is open. Throws Error(program) when the tile is not
+  /// one for these nodes: an index that varies along two axes of the tile.
   void emit(size_t first, size_t last, const Tile& tile, int32_t slots);
 
   /// What next_tile() forgets: loads are done again. emit() does it by itself.

@@ -1,5 +1,5 @@
-// The matmul form: loops over tiles of rows and lanes, in them loops over the terms into an accumulator tile, behind
-// them the Maps on that tile.
+// The matmul form: loops over tiles of rows and lanes, in them loops over the terms into an accumulator tile for each
+// product, behind them the Maps on these tiles.
 #include "plan/matmul.h"
 
 #include <algorithm>
@@ -22,21 +22,22 @@ class Matmul {
       : context_(context),
         kernel_(kernel),
         shape_(plan::matmul_shape(context, kernel.nodes)),
-        node_(context.graph.nodes[static_cast<size_t>(kernel.nodes[0])]),
         order_(plan::matmul_order(shape_, kernel)),
         range_(shape_.axes.sizes.size(), none),
         core_(shape_.axes.sizes.size(), none),
         grid_(shape_.axes.sizes.size(), none) {
+    for (const size_t n : shape_.products)
+      products_.emplace_back(context.graph.nodes[static_cast<size_t>(kernel.nodes[n])]);
+    const std::string& op = products_[0].node.loc.op;
     if (kernel.grid.size() != shape_.parallel.size() + 1 || kernel.tile.size() != 3)
-      fail(Fault::program, "{}: a matmul over {} parallel axes has a grid of {} and a tile of {} numbers", node_.loc.op,
+      fail(Fault::program, "{}: a matmul over {} parallel axes has a grid of {} and a tile of {} numbers", op,
            shape_.parallel.size(), kernel.grid.size(), kernel.tile.size());
     if (kernel.grid.back() > 1 && shape_.sum != Format::f32)
-      fail(Fault::program, "{}: integer sums are not divided between cores", node_.loc.op);
+      fail(Fault::program, "{}: integer sums are not divided between cores", op);
     // A part without terms would leave its core's accumulator unwritten.
     if (split_parts() > 1 && base::ceil_div(size(shape_.depth), length(shape_.depth)) != split_parts())
-      fail(Fault::program, "{}: {} terms cannot be divided between {} cores", node_.loc.op, size(shape_.depth),
-           split_parts());
-    if (shape_.trap && kernel.tile[0] != 1) fail(Fault::program, "{}: int64 sums are made row by row", node_.loc.op);
+      fail(Fault::program, "{}: {} terms cannot be divided between {} cores", op, size(shape_.depth), split_parts());
+    if (shape_.trap && kernel.tile[0] != 1) fail(Fault::program, "{}: int64 sums are made row by row", op);
     for (const int a : shape_.terms) terms_.push_back(a);
     if (length(shape_.depth) > tile(shape_.depth)) terms_.push_back(shape_.depth);
   }
@@ -57,7 +58,6 @@ class Matmul {
     builder_ = &builder;
     ElementProgram elements(builder, context_, shape_.axes, emitted_);
     elements_ = &elements;
-    builder.loc(node_.loc);
     declare();
     builder.nest(grid);
     for (const auto& [axis, chunk] : divided)
@@ -78,6 +78,17 @@ class Matmul {
     Id share = none;
     size_t level = 0;  ///< inside that many loops
     Id buffer = none;  ///< in the format it is multiplied in
+    const program::Loc* loc = nullptr;
+    const char* name = "";
+  };
+  struct Product {
+    explicit Product(const graph::Node& n) : node(n) {}
+    const graph::Node& node;
+    size_t sides[2] = {0, 0};  ///< in sides_
+    AxisFormal result;         ///< if it is stored
+    Format result_format = Format::dl16;
+    bool stored = false, ordered = false;
+    Id acc = none;
   };
 
   int64_t size(int axis) const { return shape_.axes.sizes[static_cast<size_t>(axis)]; }
@@ -100,46 +111,62 @@ class Matmul {
     std::vector<int> all(shape_.axes.sizes.size());
     for (size_t a = 0; a < all.size(); ++a) all[a] = static_cast<int>(a);
     uniform_ = split();
-    for (int side = 0; side < 2 && !shape_.empty; ++side) {
-      Side& s = sides_[side];
-      s.tile = shape_.tile_of(side);
-      const plan::AxisRef& ref = shape_.operand(side);
-      const bool copy = shape_.read_of(side) == 1 && shape_.repack != none;
-      const layout::Geometry& geometry =
-          copy ? context_.plan.repacks[static_cast<size_t>(shape_.repack)].geometry : home(ref.value).geometry;
-      Emitted::Actual actual;
-      (copy ? actual.repack : actual.value) = copy ? shape_.repack : ref.value;
-      const int dims[] = {s.tile.outer, s.tile.inner};
-      s.memory = add_formal(*builder_, emitted_, program::Direction::in, ref, shape_.axes.sizes, all, dims, geometry,
-                            actual, side == 0 ? "x" : "w");
-      s.format = geometry.format;
-      for (const int a : shape_.parallel) {
-        const auto at = static_cast<size_t>(a);
-        const bool depends = ref.strides[at] != 0 || a == s.tile.outer || a == s.tile.inner;
-        if (depends || grid_[at] == none || shape_.trap) continue;  // garbage of an extra trip could trap
-        const auto parts = [&](Id g) { return static_cast<int64_t>(grid_size(g)); };
-        if (s.share == none || parts(grid_[at]) > parts(s.share)) s.share = grid_[at];
-      }
-      uniform_ = uniform_ || s.share != none;
-      for (size_t i = 0; i < order_.size() + terms_.size(); ++i) {
-        const int a = i < order_.size() ? order_[i] : terms_[i - order_.size()];
-        if (ref.strides[static_cast<size_t>(a)] != 0 || a == s.tile.outer || a == s.tile.inner) s.level = i + 1;
+    for (size_t p = 0; p < products_.size() && !shape_.empty; ++p) {
+      for (int side = 0; side < 2; ++side) {
+        if (p > 0 && shape_.shared(side)) {
+          products_[p].sides[side] = products_[0].sides[side];
+          continue;
+        }
+        products_[p].sides[side] = sides_.size();
+        sides_.push_back(declare_side(side, p, all));
       }
     }
-    const graph::Id result = node_.results[0];
-    stored_ = plan::in_memory(home(result).kind);
-    if (stored_) {
-      const plan::AxisRef& ref = shape_.axes.nodes[0].results[0];
-      const layout::Geometry& geometry = home(ref.value).geometry;
-      const int dims[] = {shape_.row, shape_.lane};
-      Emitted::Actual actual;
-      actual.value = ref.value;
-      result_ = add_formal(*builder_, emitted_, program::Direction::out, ref, shape_.axes.sizes, shape_.parallel, dims,
-                           geometry, actual, "y");
-      result_format_ = geometry.format;
-      ordered_ = must_be_ordered(ref, geometry);
+    for (size_t p = 0; p < products_.size(); ++p) declare_result(p);
+  }
+
+  Side declare_side(int side, size_t product, std::span<const int> all) {
+    Side s;
+    s.loc = &products_[product].node.loc;
+    s.name = side == 0 ? "a" : "t";
+    s.tile = shape_.tile_of(side, product);
+    const plan::AxisRef& ref = shape_.operand(side, product);
+    const Id copy = shape_.repack_of(side, product);
+    const layout::Geometry& geometry =
+        copy != none ? context_.plan.repacks[static_cast<size_t>(copy)].geometry : home(ref.value).geometry;
+    Emitted::Actual actual;
+    (copy != none ? actual.repack : actual.value) = copy != none ? copy : ref.value;
+    const int dims[] = {s.tile.outer, s.tile.inner};
+    s.memory = add_formal(*builder_, emitted_, program::Direction::in, ref, shape_.axes.sizes, all, dims, geometry,
+                          actual, side == 0 ? "x" : "w");
+    s.format = geometry.format;
+    for (const int a : shape_.parallel) {
+      const auto at = static_cast<size_t>(a);
+      const bool depends = ref.strides[at] != 0 || a == s.tile.outer || a == s.tile.inner;
+      if (depends || grid_[at] == none || shape_.trap) continue;  // garbage of an extra trip could trap
+      const auto parts = [&](Id g) { return static_cast<int64_t>(grid_size(g)); };
+      if (s.share == none || parts(grid_[at]) > parts(s.share)) s.share = grid_[at];
     }
-    if (kernel_.nodes.size() > 1) elements_->declare(1);
+    uniform_ = uniform_ || s.share != none;
+    for (size_t i = 0; i < order_.size() + terms_.size(); ++i) {
+      const int a = i < order_.size() ? order_[i] : terms_[i - order_.size()];
+      if (ref.strides[static_cast<size_t>(a)] != 0 || a == s.tile.outer || a == s.tile.inner) s.level = i + 1;
+    }
+    return s;
+  }
+
+  void declare_result(size_t product) {
+    Product& p = products_[product];
+    p.stored = plan::in_memory(home(p.node.results[0]).kind);
+    if (!p.stored) return;
+    const plan::AxisRef& ref = shape_.axes.nodes[shape_.products[product]].results[0];
+    const layout::Geometry& geometry = home(ref.value).geometry;
+    const int dims[] = {shape_.row, shape_.lane};
+    Emitted::Actual actual;
+    actual.value = ref.value;
+    p.result = add_formal(*builder_, emitted_, program::Direction::out, ref, shape_.axes.sizes, shape_.parallel, dims,
+                          geometry, actual, "y");
+    p.result_format = geometry.format;
+    p.ordered = must_be_ordered(ref, geometry);
   }
 
   int32_t grid_size(Id grid) const {
@@ -185,7 +212,8 @@ class Matmul {
     for (Side& s : sides_) {
       if (shape_.empty || s.level != level) continue;
       const std::vector<int64_t> dims{tile(s.tile.outer), tile(s.tile.inner)};
-      const Id loaded = builder_->buffer(s.format, dims, kernel_.slots, &s == &sides_[0] ? "a" : "t");
+      builder_->loc(*s.loc);
+      const Id loaded = builder_->buffer(s.format, dims, kernel_.slots, s.name);
       builder_->load(builder_->ref(loaded), s.memory.formal, s.memory.entries(range_, shape_.axes.sizes), 0, s.share);
       s.buffer = loaded;
       if (s.format == shape_.compute || shape_.trap) continue;
@@ -210,22 +238,33 @@ class Matmul {
 
   void one_tile() {
     KernelBuilder& b = *builder_;
-    builder_->loc(node_.loc);
     const std::vector<int64_t> dims{kernel_.tile[0], kernel_.tile[1]};
-    acc_ = b.buffer(shape_.sum, dims, kernel_.slots, "acc");
-    if (shape_.empty || shape_.trap) b.vector({b.ref(acc_)}, {shape_.sum == Format::f32 ? number(0) : integer(0)});
+    for (Product& p : products_) {
+      b.loc(p.node.loc);
+      p.acc = b.buffer(shape_.sum, dims, kernel_.slots, "acc");
+      if (shape_.empty || shape_.trap) b.vector({b.ref(p.acc)}, {shape_.sum == Format::f32 ? number(0) : integer(0)});
+    }
     init_.clear();
     if (!shape_.empty) add_terms(0);
     if (!split()) return finish_tile();
     const Id g = grid_[static_cast<size_t>(shape_.depth)];
-    b.step(program::PartialSum{valid_part(acc_), g, false});
+    for (const Product& p : products_) {
+      b.loc(p.node.loc);
+      b.step(program::PartialSum{valid_part(p.acc), g, false});
+    }
     b.when({{program::Compare::Op::eq, coordinate(g), constant(0)}}, [&] { finish_tile(); });
   }
 
   void add_terms(size_t i) {
     if (i > 0) load_at(order_.size() + i);
     if (i < terms_.size()) return loop(terms_[i], [&] { add_terms(i + 1); });
+    for (const Product& p : products_) multiply(p);
+  }
+
+  void multiply(const Product& p) {
     KernelBuilder& b = *builder_;
+    b.loc(p.node.loc);
+    const Side &left = sides_[p.sides[0]], &right = sides_[p.sides[1]];
     const auto operand = [&](const Side& s) {
       BufRef r = valid(s.buffer, s.tile.outer, s.tile.inner);
       r.transposed = s.tile.turned;
@@ -233,26 +272,28 @@ class Matmul {
     };
     if (shape_.trap) {  // [depth, 1] x [depth, lanes], summed over the first dimension
       program::VecExpr product =
-          apply(program::VecOp::mul, {b.use(b.ref(sides_[0].buffer)), b.use(b.ref(sides_[1].buffer))}, true);
-      b.reduce(program::Monoid::sum, true, {b.ref(acc_)}, {b.use(b.ref(acc_))}, std::move(product), 0);
+          apply(program::VecOp::mul, {b.use(b.ref(left.buffer)), b.use(b.ref(right.buffer))}, true);
+      b.reduce(program::Monoid::sum, true, {b.ref(p.acc)}, {b.use(b.ref(p.acc))}, std::move(product), 0);
       return;
     }
-    b.matmul(shape_.on_pt, valid_part(acc_), operand(sides_[0]), operand(sides_[1]), init_, !init_.empty());
+    b.matmul(shape_.on_pt, valid_part(p.acc), operand(left), operand(right), init_, !init_.empty());
   }
 
   void finish_tile() {
     KernelBuilder& b = *builder_;
     const std::vector<int64_t> dims{kernel_.tile[0], kernel_.tile[1]};
-    if (stored_) {
-      Id from = acc_;
-      if (result_format_ != shape_.sum) {
-        from = b.buffer(result_format_, dims, kernel_.slots, "o");
-        b.vector({valid_part(from)}, {b.use(valid_part(acc_))});
+    for (const Product& p : products_) {
+      elements_->provide(p.node.results[0], b.ref(p.acc));
+      if (!p.stored) continue;
+      b.loc(p.node.loc);
+      Id from = p.acc;
+      if (p.result_format != shape_.sum) {
+        from = b.buffer(p.result_format, dims, kernel_.slots, "o");
+        b.vector({valid_part(from)}, {b.use(valid_part(p.acc))});
       }
-      b.store(result_.formal, result_.entries(range_, shape_.axes.sizes), valid_part(from), ordered_);
+      b.store(p.result.formal, p.result.entries(range_, shape_.axes.sizes), valid_part(from), p.ordered);
     }
-    if (kernel_.nodes.size() == 1) return;
-    elements_->provide(node_.results[0], b.ref(acc_));
+    if (kernel_.nodes.size() == products_.size()) return;
     Tile t;
     t.axes = {shape_.row, shape_.lane};
     t.range = range_;
@@ -265,18 +306,15 @@ class Matmul {
   const Context& context_;
   const plan::KernelPlan& kernel_;
   const MatmulShape shape_;
-  const graph::Node& node_;
   const std::vector<int> order_;
   std::vector<int> terms_;               ///< axes of loops over terms
   std::vector<Id> range_, core_, grid_;  ///< per axis
   Emitted emitted_;
   KernelBuilder* builder_ = nullptr;
   ElementProgram* elements_ = nullptr;
-  Side sides_[2];
-  AxisFormal result_;
-  Format result_format_ = Format::dl16;
-  bool stored_ = false, ordered_ = false, uniform_ = false;
-  Id acc_ = none;
+  std::vector<Side> sides_;  ///< what is loaded
+  std::vector<Product> products_;
+  bool uniform_ = false;
   std::vector<Id> init_;
 };
 

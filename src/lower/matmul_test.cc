@@ -179,14 +179,24 @@ TEST(Matmul, RandomProductsAreTheInterpreters) {
     const Ref a = maker.random_input(random, p.type, sizes_of(p, true));
     const Ref b = maker.random_input(random, p.type, sizes_of(p, false));
     const std::vector<int64_t> sizes = result_sizes(p);
-    const Ref x = add_product(maker, p, a, b, dense_strides(random, sizes, pick(random, 0, 3) == 0));
+    const auto strides = [&] { return dense_strides(random, sizes, pick(random, 0, 3) == 0); };
+    const Ref x = add_product(maker, p, a, b, strides());
     if (pick(random, 0, 1) == 0) maker.output(x);
     if (pick(random, 0, 1) == 0) {
       const HostType type = p.result;
       const Ref bias = maker.random_input(random, type, sizes), other = maker.random_input(random, type, sizes);
-      maker.output(add_epilogue(maker, x, bias, other, type, dense_strides(random, sizes, pick(random, 0, 3) == 0)));
+      maker.output(add_epilogue(maker, x, bias, other, type, strides()));
     }
     if (maker.graph.outputs.empty()) maker.output(x);
+    // Products beside it, of the same a: alone, with Maps of their own, or multiplied by the first one's result.
+    for (int64_t more = pick(random, 0, 2) == 0 ? pick(random, 1, 2) : 0; more > 0; --more) {
+      const Ref y = add_product(maker, p, a, maker.random_input(random, p.type, sizes_of(p, false)), strides());
+      const Ref bias = maker.random_input(random, p.result, sizes);
+      const int64_t way = pick(random, 0, 2);
+      maker.output(way == 0   ? y
+                   : way == 1 ? add_epilogue(maker, y, bias, bias, p.result, strides())
+                              : add_epilogue(maker, y, bias, x, p.result, strides()));
+    }
     int64_t elements = 0;  // scrambled places take several times the memory
     for (const graph::Value& v : maker.graph.values) elements += for_test::storage_elements(v);
     const bool scramble = elements < 200'000 && pick(random, 0, 2) == 0;
@@ -307,39 +317,42 @@ std::string run_on_copy(const graph::Graph& graph, const plan::Plan& plan, uint6
                      runtime::device_side(contents(memory[v]), value.type, {{static_cast<int64_t>(n)}, {1}, 0}));
     inputs.push_back(std::move(tensor));
   }
-  const plan::Repack& repack = plan.repacks.at(0);
-  const auto& contract = std::get<Contract>(graph.nodes[static_cast<size_t>(repack.node)].kind);
-  const runtime::AllocationPtr copy =
-      allocate(graph.values[static_cast<size_t>(contract.b.ref.value)].type, repack.geometry);
   const auto launch = [&](const program::Program& program, const std::vector<runtime::Binding>& bindings) {
     const auto executable = std::make_shared<const card::Executable>(program, device.description());
     runtime::LoadedProgram::load(device, executable)->launch(stream, bindings, {});
     device.synchronize();
   };
-  launch(lower_repack(graph, repack, plan, device.description()),
-         {{0, memory[static_cast<size_t>(contract.b.ref.value)].get()}, {1, copy.get()}});
+  std::vector<runtime::AllocationPtr> copies;
+  for (const plan::Repack& repack : plan.repacks) {
+    const auto from =
+        static_cast<size_t>(std::get<Contract>(graph.nodes[static_cast<size_t>(repack.node)].kind).b.ref.value);
+    copies.push_back(allocate(graph.values[from].type, repack.geometry));
+    launch(lower_repack(graph, repack, plan, device.description()),
+           {{0, memory[from].get()}, {1, copies.back().get()}});
+  }
   const Lowered lowered = lower(graph, plan, device.description());
   std::vector<runtime::Binding> bindings;
   for (size_t s = 0; s < lowered.symbols.size(); ++s) {
     const Lowered::Source& source = lowered.symbols[s];
     const bool is_copy = source.value == graph::none;
-    EXPECT_TRUE(!is_copy || source.repack == 0);
-    bindings.push_back(
-        {static_cast<program::Id>(s), is_copy ? copy.get() : memory[static_cast<size_t>(source.value)].get()});
+    bindings.push_back({static_cast<program::Id>(s), is_copy ? copies.at(static_cast<size_t>(source.repack)).get()
+                                                             : memory[static_cast<size_t>(source.value)].get()});
   }
   launch(lowered.program, bindings);
-  const graph::Id result = graph.outputs[0].value;
-  const graph::Value& value = graph.values[static_cast<size_t>(result)];
-  const auto n = static_cast<size_t>(for_test::storage_elements(value));
-  std::vector<std::byte> got(2 * n);
-  runtime::gather(runtime::device_side(contents(memory[static_cast<size_t>(result)]), value.type,
-                                       {{static_cast<int64_t>(n)}, {1}, 0}),
-                  got.data());
-  const graph::Tensor want = graph::interpret(graph, inputs, {})[static_cast<size_t>(result)];
-  for (size_t e = 0; e < n; ++e) {
-    const double have = for_test::decode(base::Format::dl16, &got[2 * e]);
-    if (!(std::abs(have - want.value[e]) <= graph::tolerance(want, e, base::Format::dl16)))
-      return fmt::format("element {}: {} instead of {}", e, have, want.value[e]);
+  for (const graph::Ref& output : graph.outputs) {
+    const graph::Id result = output.value;
+    const graph::Value& value = graph.values[static_cast<size_t>(result)];
+    const auto n = static_cast<size_t>(for_test::storage_elements(value));
+    std::vector<std::byte> got(2 * n);
+    runtime::gather(runtime::device_side(contents(memory[static_cast<size_t>(result)]), value.type,
+                                         {{static_cast<int64_t>(n)}, {1}, 0}),
+                    got.data());
+    const graph::Tensor want = graph::interpret(graph, inputs, {})[static_cast<size_t>(result)];
+    for (size_t e = 0; e < n; ++e) {
+      const double have = for_test::decode(base::Format::dl16, &got[2 * e]);
+      if (!(std::abs(have - want.value[e]) <= graph::tolerance(want, e, base::Format::dl16)))
+        return fmt::format("{} element {}: {} instead of {}", value.name, e, have, want.value[e]);
+    }
   }
   return {};
 }
@@ -347,9 +360,12 @@ std::string run_on_copy(const graph::Graph& graph, const plan::Plan& plan, uint6
 void expect_runs_on_copy(const graph::Graph& graph, uint64_t scramble) {
   const plan::KernelPlan nodes = all_nodes(graph, plan::Form::matmul);
   plan::Plan plan = plan_with(graph, nodes, scramble);
-  const auto repack = plan::repack_of({graph, plan, description()}, 0, std::vector<bool>(graph.values.size()));
-  ASSERT_TRUE(repack.has_value()) << graph::print(graph);
-  plan.repacks = {*repack};
+  for (const graph::Id node : nodes.nodes) {
+    if (!std::holds_alternative<Contract>(graph.nodes[static_cast<size_t>(node)].kind)) continue;
+    const auto repack = plan::repack_of({graph, plan, description()}, node, std::vector<bool>(graph.values.size()));
+    ASSERT_TRUE(repack.has_value()) << graph::print(graph);
+    plan.repacks.push_back(*repack);
+  }
   int64_t best = -1;
   for (const plan::KernelPlan& c : plan::matmul_candidates({graph, plan, description()}, nodes.nodes)) {
     const int64_t ps = price(graph, c, plan, description());
@@ -375,6 +391,50 @@ TEST(Matmul, RepackedWeightsAreReadAsMultiplied) {
     expect_runs_on_copy(convolution(70, false), scramble);
     expect_runs_on_copy(convolution(70, true), scramble);
   }
+}
+
+/// q, k and v: one kernel that loads x once and reads three copies of weights. Gate and up: their product, too.
+TEST(Matmul, ProductsOfOneOperandReadTheirOwnWeights) {
+  for (const bool gated : {false, true}) {
+    for (const auto& [m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{64, 200, 160}, {3, 130, 600}}) {
+      GraphMaker maker;
+      Product p;
+      p.dims = {{Role::m, m}, {Role::n, n}, {Role::k, k}};
+      const Ref x = maker.input(HostType::f16, {m, k}, {k, 1});
+      const auto weights = [&] { return maker.input(HostType::f16, {n, k}, {k, 1}); };
+      const auto bias = [&] { return maker.input(HostType::f16, {m, n}, {0, 1}); };
+      const Ref first = add_product(maker, p, x, weights(), {n, 1});
+      if (!gated) maker.output(add_epilogue(maker, first, bias(), bias(), HostType::f16, {n, 1}));
+      const Ref second = add_product(maker, p, x, weights(), {n, 1});
+      maker.output(add_epilogue(maker, second, bias(), gated ? first : bias(), HostType::f16, {n, 1}));
+      if (!gated) maker.output(add_product(maker, p, x, weights(), {n, 1}));
+      expect_runs_on_copy(maker.graph, m == 3 ? 9 : 0);
+    }
+  }
+}
+
+/// Of two products that read different operands, or one in different ways, no kernel is made.
+TEST(Matmul, OnlyProductsOfOneOperandShareAKernel) {
+  const auto accepts = [](bool same_value, bool same_strides, int64_t n) {
+    GraphMaker maker;
+    const auto product = [&](int64_t lanes, const Ref& a) {
+      Product p;
+      p.dims = {{Role::m, 64}, {Role::n, lanes}, {Role::k, 64}};
+      maker.output(add_product(maker, p, a, maker.input(HostType::f16, {lanes, 64}, {64, 1}), {lanes, 1}));
+    };
+    const Ref x = maker.input(HostType::f16, {64, 64}, {64, 1});
+    Ref y = same_value ? x : maker.input(HostType::f16, {64, 64}, {64, 1});
+    if (!same_strides) std::swap(y.strides[0], y.strides[1]);
+    product(96, x);
+    product(n, y);
+    const plan::KernelPlan nodes = all_nodes(maker.graph, plan::Form::matmul);
+    const plan::Plan plan = plan_with(maker.graph, nodes, 0);
+    return plan::matmul_accepts({maker.graph, plan, description()}, nodes.nodes);
+  };
+  EXPECT_TRUE(accepts(true, true, 96));
+  EXPECT_FALSE(accepts(false, true, 96));
+  EXPECT_FALSE(accepts(true, false, 96));
+  EXPECT_FALSE(accepts(true, true, 128));
 }
 
 /// Clipped tiles are multiplied as far as they reach, and no further.

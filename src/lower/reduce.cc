@@ -62,7 +62,6 @@ class ReduceKernel {
         elements_(builder_, context, shape_.axes, emitted_) {}
 
   Emitted run() {
-    elements_.declare(0);
     builder_.loc(context_.graph.nodes[node_.node].loc);
     loops_.open(builder_, context_.description.max_trips);
     std::vector<int> kept, reduced;

@@ -19,7 +19,6 @@ std::vector<Emitted> emit_rows(const Context& context, const plan::KernelPlan& k
   const program::Loc& loc = context.graph.nodes[kernel.nodes.back()].loc;
   KernelBuilder builder(loc.op.empty() ? "rows" : loc.op, loops.cores());
   ElementProgram elements(builder, context, axes, emitted);
-  elements.declare(0);
   loops.open(builder, context.description.max_trips);
   const Tile tile = loops.tile(shape->lane);
   elements.preload(0, axes.nodes.size(), tile, loops.moving());

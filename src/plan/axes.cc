@@ -85,7 +85,7 @@ class Finder {
       loads = reduce->loads;
       exprs.push_back(&reduce->value);
     } else if (const auto* contract = std::get_if<Contract>(&w.node->kind)) {
-      if (!nodes_.empty()) return false;
+      if (!nodes_.empty() && contract_ == nullptr) return false;
       w.sizes = numbers(contract->space);
     } else {
       return false;
@@ -97,7 +97,7 @@ class Finder {
       for (int32_t d : reduce->dims) w.reduced[d] = true;
     if (const auto* contract = std::get_if<Contract>(&w.node->kind)) {
       for (size_t d = 0; d < rank; ++d) w.reduced[d] = contract->roles[d] == Contract::Role::k;
-      contract_ = contract;
+      if (contract_ == nullptr) contract_ = contract;
     }
     for (const Load& l : loads)
       for (const Load::Gather& gather : l.gathers) exprs.push_back(&gather.index);

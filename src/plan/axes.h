@@ -43,7 +43,8 @@ struct Axes {
   std::vector<NodeAxes> nodes;
 };
 
-/// The common axes of these nodes (Maps, Reduces, or one Contract first and Maps behind it), or nothing when they have
+/// The common axes of these nodes (Maps and Reduces, or a Contract first and Maps, Reduces and more Contracts behind
+/// it), or nothing when they have
 /// none: spaces that don't refine to each other; a read of a value made inside at another point than the reader's
 /// (which needs memory), or by an index; a folded value that can't be read through; a node with an empty space beside
 /// others. A node after a Reduce or Contract that uses reduced axes of a value that no longer has them is fine when it

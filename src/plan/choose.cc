@@ -122,7 +122,7 @@ class Chooser {
   void add(const std::vector<Id>& nodes) {
     if (auto choice = pricer_.best(nodes)) {
       kernels_.push_back(std::move(choice->kernel));
-      if (choice->repack) repacks_.push_back(std::move(*choice->repack));
+      repacks_.insert(repacks_.end(), choice->repacks.begin(), choice->repacks.end());
       return;
     }
     if (nodes.size() == 1) refuse(g_, nodes[0], options_.why ? *options_.why : "", pricer_.why());

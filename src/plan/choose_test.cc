@@ -157,6 +157,33 @@ TEST(Choose, LinearTakesTheMapsBehindIt) {
   EXPECT_EQ(p.home(p.prepared.graph.outputs[0].value).kind, Kind::output);
 }
 
+TEST(Choose, QueriesKeysAndValuesAreOneKernel) {
+  Build g;
+  const Ref x = g.in({8, 128, 384});
+  std::vector<Ref> outputs;
+  for (int i = 0; i < 3; ++i) outputs.push_back(g.op("aten::linear", {x, g.in({384, 384}), g.in({384})}));
+  EXPECT_EQ(g.plan(outputs).kernels(), "matmul 0 1 2 3 4 5");
+}
+
+TEST(Choose, GatedNetworkMultipliesInsideOneKernel) {
+  Build g;
+  const Ref x = g.in({64, 256});
+  const Ref gate = g.op("aten::linear", {x, g.in({512, 256}), None});
+  const Ref up = g.op("aten::linear", {x, g.in({512, 256}), None});
+  const Ref y = g.op("aten::mul.Tensor", {g.op("aten::silu", {gate}), up});
+  const Planned p = g.plan({g.op("aten::linear", {y, g.in({256, 512}), None})});
+  EXPECT_EQ(p.plan.kernels.size(), 2U) << p.text();
+}
+
+/// Fewer heads of keys than of queries: products of other sizes have their own kernel.
+TEST(Choose, ProductsOfOtherSizesStayApart) {
+  Build g;
+  const Ref x = g.in({64, 256});
+  const Ref q = g.op("aten::linear", {x, g.in({256, 256}), None}), k = g.op("aten::linear", {x, g.in({64, 256}), None});
+  const Ref v = g.op("aten::linear", {x, g.in({64, 256}), None});
+  EXPECT_EQ(g.plan({q, k, v}).kernels(), "matmul 0 | matmul 1 2");
+}
+
 TEST(Choose, NormsJoinTheProductBeforeThem) {
   Build g;
   const Ref x = g.in({8, 128, 1536}), w = g.in({384, 1536}), b = g.in({384}), r = g.in({8, 128, 384});

@@ -80,6 +80,23 @@ bool Grouper::shares_a_read(Id node, const std::vector<Id>& group) const {
   return false;
 }
 
+/// Whether it is worth asking for the price of a kernel with the node in it: that makes what the node reads; that reads
+/// the same; of products, that multiplies the same (q, k and v).
+bool Grouper::belongs_to(Id node, Form form, size_t group) const {
+  const std::vector<Id>& nodes = groups_[group];
+  const std::vector<Id>& sources = uses_.sources[at(node)];
+  const bool near = group + sibling_window >= groups_.size() && form_of(graph_.nodes[at(nodes[0])].kind) == form;
+  if (form == Form::matmul) return near && multiplies_the_same(node, nodes[0]);
+  const bool produces =
+      std::any_of(sources.begin(), sources.end(), [&](Id s) { return group_of_[at(s)] == static_cast<int>(group); });
+  return produces || (near && shares_a_read(node, nodes));
+}
+
+bool Grouper::multiplies_the_same(Id node, Id other) const {
+  const auto a = [&](Id n) { return std::get<graph::Contract>(graph_.nodes[at(n)].kind).a.ref.value; };
+  return a(node) == a(other);
+}
+
 /// Joins the kernel when the form takes the node and one kernel is not slower than two.
 bool Grouper::join(Id node, size_t group) {
   std::vector<Id> trial = groups_[group];
@@ -115,17 +132,10 @@ std::vector<std::vector<Id>> Grouper::run() {
     const Id node = static_cast<Id>(n);
     if (uses_.folded[n]) continue;
     bool joined = false;
-    const bool pointwise = form_of(graph_.nodes[n].kind) == Form::rows;
-    if (pointwise && !(random && random_() % 4 == 0)) {
-      const std::vector<Id>& sources = uses_.sources[n];
-      for (size_t g = earliest(node); g < groups_.size() && !joined; ++g) {
-        const std::vector<Id>& group = groups_[g];
-        const bool produces =
-            std::any_of(sources.begin(), sources.end(), [&](Id s) { return group_of_[at(s)] == static_cast<int>(g); });
-        const bool near =
-            g + sibling_window >= groups_.size() && form_of(graph_.nodes[at(group[0])].kind) == Form::rows;
-        if (produces || (near && shares_a_read(node, group))) joined = join(node, g);
-      }
+    const Form form = form_of(graph_.nodes[n].kind);
+    if ((form == Form::rows || form == Form::matmul) && !(random && random_() % 4 == 0)) {
+      for (size_t g = earliest(node); g < groups_.size() && !joined; ++g)
+        if (belongs_to(node, form, g)) joined = join(node, g);
     }
     if (joined) continue;
     group_of_[n] = static_cast<int>(groups_.size());

@@ -26,6 +26,8 @@ class Grouper {
   bool may_wait(size_t source, size_t until) const;
   bool reads_what_it_replaces_elsewhere(std::span<const Id> nodes) const;
   bool shares_a_read(Id node, const std::vector<Id>& group) const;
+  bool belongs_to(Id node, Form form, size_t group) const;
+  bool multiplies_the_same(Id node, Id other) const;
   size_t earliest(Id node) const;
   void settle_all(std::span<const Id> nodes);
 

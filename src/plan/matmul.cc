@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/rounding.h"
@@ -70,8 +71,8 @@ int longest(const Axes& axes, Role role) {
 bool is_integer(Format f) { return f == Format::i32 || f == Format::u32 || f == Format::i16 || f == Format::i8; }
 bool is_fp8(Format f) { return f == Format::e4m3 || f == Format::e5m2; }
 
-void choose_formats(const Context& context, const graph::Node& node, MatmulShape& shape) {
-  const auto& reads = shape.axes.nodes[0].reads;
+void choose_formats(const Context& context, const graph::Node& node, size_t product, MatmulShape& shape) {
+  const auto& reads = shape.axes.nodes[shape.products[product]].reads;
   const Format a = memory_format(context, reads[0].value), b = memory_format(context, reads[1].value);
   const HostType result = context.graph.values[static_cast<size_t>(node.results[0])].type;
   const bool integers = is_integer(a);
@@ -82,6 +83,34 @@ void choose_formats(const Context& context, const graph::Node& node, MatmulShape
   const bool half = a == b && (a == Format::dl16 || a == Format::f16);
   shape.on_pt = half || (is_fp8(a) && is_fp8(b)) || (a == Format::i8 && b == Format::i8 && !shape.trap);
   shape.compute = shape.on_pt ? a : shape.sum;
+}
+
+/// The formats of one more product, which has to be multiplied as those before it.
+void add_formats(const Context& context, const graph::Node& node, size_t product, MatmulShape& shape) {
+  const auto formats = [&] { return std::tuple(shape.compute, shape.sum, shape.on_pt, shape.trap); };
+  const auto before = formats();
+  choose_formats(context, node, product, shape);
+  if (product > 0 && formats() != before) refuse_product(node, "other formats than the product beside it");
+}
+
+/// The Contracts among the nodes. Beside the first one there may be those that read the same `a` in the same way, over
+/// the same axes.
+void find_products(const Context& context, std::span<const graph::Id> nodes, MatmulShape& shape) {
+  const NodeAxes& first = shape.axes.nodes[0];
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    const graph::Node& node = context.graph.nodes[at(nodes[n])];
+    const auto* contract = std::get_if<Contract>(&node.kind);
+    if (contract == nullptr) continue;
+    if (!contract->a.gathers.empty() || !contract->b.gathers.empty())
+      refuse_product(node, "an operand that is gathered by an index");
+    const NodeAxes& own = shape.axes.nodes[n];
+    bool alike = own.has == first.has && own.reduced == first.reduced && own.reads[0] == first.reads[0];
+    for (size_t d = 0; d < own.dims.size(); ++d)
+      for (const int a : own.dims[d]) alike = alike && shape.axes.roles[static_cast<size_t>(a)] == contract->roles[d];
+    if (!alike) refuse_product(node, "other axes, or another `a`, than the product beside it");
+    if (own.reads[1].internal) refuse_product(node, "an operand that this kernel makes");
+    shape.products.push_back(n);
+  }
 }
 
 /// Which axis of a result's memory its stick follows decides how it may be divided.
@@ -99,6 +128,24 @@ std::vector<int64_t> contiguous_strides(const MatmulShape& shape, const std::vec
     stride *= shape.axes.sizes[a];
   }
   return strides;
+}
+
+/// Lets a product read the repacked copy of its b. That was made for the Contract alone; beside other nodes the axes
+/// may be cut in more parts, and the copy's order another one.
+void read_repacks(const Context& context, graph::Id node, size_t product, MatmulShape& shape) {
+  for (size_t r = 0; r < context.plan.repacks.size(); ++r) {
+    const Repack& repack = context.plan.repacks[r];
+    if (repack.node != node || repack.read != 1) continue;
+    if (shape.axes.nodes.size() > 1) {
+      const MatmulShape alone = matmul_shape(context, std::span(&node, 1), false);
+      if (alone.swapped != shape.swapped || alone.terms.size() != shape.terms.size())
+        refuse_product(context.graph.nodes[at(node)], "a repacked operand, beside nodes that want it in another order");
+    }
+    shape.repacks[product] = static_cast<int32_t>(r);
+    AxisRef& b = shape.axes.nodes[shape.products[product]].reads[1];
+    b.offset = 0;
+    b.strides = contiguous_strides(shape, shape.repack_order());
+  }
 }
 
 }  // namespace
@@ -138,8 +185,8 @@ void StoreShape::add_alignment(std::span<const int> axes, std::vector<int64_t>& 
   }
 }
 
-MatmulShape::Tile MatmulShape::tile_of(int side) const {
-  const AxisRef& ref = operand(side);
+MatmulShape::Tile MatmulShape::tile_of(int side, size_t product) const {
+  const AxisRef& ref = operand(side, product);
   const int outer = side == 0 ? row : depth, inner = side == 0 ? depth : lane;
   if (trap) return side == 0 ? Tile{depth, row, true} : Tile{depth, lane, false};
   const auto reach = [&](int a) {  // what doesn't move is no reason to turn a tile
@@ -167,13 +214,11 @@ std::vector<int> MatmulShape::repack_order() const {
 
 MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> nodes, bool repacked) {
   const graph::Node& node = context.graph.nodes[static_cast<size_t>(nodes[0])];
-  const Contract& contract = std::get<Contract>(node.kind);
-  if (!contract.a.gathers.empty() || !contract.b.gathers.empty())
-    refuse_product(node, "an operand that is gathered by an index");
   auto axes = common_axes(context.graph, nodes, context.plan.homes);
   if (!axes) refuse_product(node, "an operand that can't be read through the copies before it");
   MatmulShape shape;
   shape.axes = std::move(*axes);
+  find_products(context, nodes, shape);
   for (size_t a = 0; a < shape.axes.sizes.size(); ++a) {
     if (shape.axes.roles[a] != Role::k || shape.axes.sizes[a] != 0) continue;
     shape.empty = true;
@@ -198,20 +243,17 @@ MatmulShape matmul_shape(const Context& context, std::span<const graph::Id> node
     else if (a != shape.depth)
       shape.terms.push_back(a);
   }
-  for (size_t r = 0; repacked && r < context.plan.repacks.size(); ++r) {
-    const Repack& repack = context.plan.repacks[r];
-    if (repack.node != nodes[0] || repack.read != 1) continue;
-    shape.repack = static_cast<int32_t>(r);
-    AxisRef& b = shape.axes.nodes[0].reads[1];
-    b.offset = 0;
-    b.strides = contiguous_strides(shape, shape.repack_order());
+  shape.repacks.assign(shape.products.size(), graph::none);
+  for (size_t p = 0; p < shape.products.size(); ++p) {
+    const graph::Id id = nodes[shape.products[p]];
+    if (repacked) read_repacks(context, id, p, shape);
+    for (int side = 0; side < 2; ++side) {
+      for (int a : {shape.row, shape.lane, shape.depth})
+        if (shape.operand(side, p).strides[static_cast<size_t>(a)] < 0)
+          refuse_product(context.graph.nodes[at(id)], "an operand that is read backwards");
+    }
+    add_formats(context, context.graph.nodes[at(id)], p, shape);
   }
-  for (int side = 0; side < 2; ++side) {
-    for (int a : {shape.row, shape.lane, shape.depth})
-      if (shape.operand(side).strides[static_cast<size_t>(a)] < 0)
-        refuse_product(node, "an operand that is read backwards");
-  }
-  choose_formats(context, node, shape);
   for (size_t n = 1; n < nodes.size(); ++n)
     shape.whole_rows =
         shape.whole_rows || std::holds_alternative<graph::Reduce>(context.graph.nodes[at(nodes[n])].kind);

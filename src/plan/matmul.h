@@ -1,9 +1,11 @@
-// The matmul form: a Contract and what follows on its accumulator tile: Maps, and Reduces of its rows (norms).
+// The matmul form: Contracts that multiply one `a` (usually one; q, k and v, or gate and up of a gated network), and
+// what follows on their accumulator tiles: Maps, and Reduces of the rows (norms).
 //
 // KernelPlan::grid: parts of each axis of MatmulShape::parallel, then parts of the depth axis (sums over these are
 // added by psum). KernelPlan::tile: rows, lanes, depth.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -13,10 +15,12 @@
 
 namespace spyre::plan {
 
-/// A Contract brought to rows x depth times depth x lanes: the axes of its tiles, and which operand stands where.
+/// Contracts brought to rows x depth times depth x lanes: the axes of their tiles, and which operand stands where. All
+/// have the same space and the same tiles, and read `a` alike.
 struct MatmulShape {
   Axes axes;  ///< the common axes; those of `row`, `lane` and `depth` that there are none of stand at the
               ///< end, with size 1
+  std::vector<size_t> products;         ///< the Contracts among axes.nodes; the first is node 0
   std::vector<int> parallel;            ///< axes of batch, m and n, ascending
   std::vector<int> terms;               ///< axes of k but `depth`, ascending
   int row = -1, lane = -1, depth = -1;  ///< the axes that tiles extend along; all others are walked one by one
@@ -27,11 +31,18 @@ struct MatmulShape {
   bool whole_rows = false;  ///< a Reduce follows: one tile has all lanes
   base::Format compute = base::Format::dl16;  ///< of the operands that are multiplied
   base::Format sum = base::Format::f32;       ///< of the accumulator
-  int32_t repack = graph::none;               ///< b is read from this repack of the plan: reads[1] is of the copy
+  /// Per product: its b is read from this repack of the plan, reads[1] is of the copy (or none).
+  std::vector<int32_t> repacks;
 
   /// Which of the Contract's reads is rows x depth (0) and which depth x lanes (1).
   int read_of(int side) const { return swapped ? 1 - side : side; }
-  const AxisRef& operand(int side) const { return axes.nodes[0].reads[static_cast<size_t>(read_of(side))]; }
+  /// What all products read is the same on this side.
+  bool shared(int side) const { return read_of(side) == 0; }
+  const AxisRef& operand(int side, size_t product = 0) const {
+    return axes.nodes[products[product]].reads[static_cast<size_t>(read_of(side))];
+  }
+  int32_t repack_of(int side, size_t product) const { return shared(side) ? graph::none : repacks[product]; }
+  bool is_product(size_t node) const { return std::find(products.begin(), products.end(), node) != products.end(); }
   bool is_tile_axis(int axis) const { return axis == row || axis == lane || axis == depth; }
   /// Dimensions of an operand's tile: axes, in the order in which it is loaded; `turned`: the other way round than it
   /// is multiplied, because memory runs so.
@@ -39,7 +50,7 @@ struct MatmulShape {
     int outer = -1, inner = -1;
     bool turned = false;
   };
-  Tile tile_of(int side) const;
+  Tile tile_of(int side, size_t product = 0) const;
   /// Axes of `b` in the order of its repacked copy, outermost first.
   std::vector<int> repack_order() const;
 

@@ -25,11 +25,13 @@ class MatmulSearch {
     kernel_.form = Form::matmul;
     kernel_.nodes.assign(nodes.begin(), nodes.end());
     for (int side = 0; side < 2; ++side) {
-      const Format f = shape_.read_of(side) == 1 && shape_.repack != graph::none
-                           ? context.plan.repacks[static_cast<size_t>(shape_.repack)].geometry.format
-                           : memory_format(context, shape_.operand(side).value);
-      bytes_[side] = base::format_bytes(f);
-      turned_bytes_[side] = f != shape_.compute ? base::format_bytes(shape_.compute) : 0;
+      for (size_t p = 0; p < (shape_.shared(side) ? 1 : shape_.products.size()); ++p) {
+        const int32_t repack = shape_.repack_of(side, p);
+        const Format f = repack != graph::none ? context.plan.repacks[static_cast<size_t>(repack)].geometry.format
+                                               : memory_format(context, shape_.operand(side, p).value);
+        operands_.push_back(
+            {side, p, base::format_bytes(f), f != shape_.compute ? base::format_bytes(shape_.compute) : 0});
+      }
     }
     measure_epilogue(nodes);
   }
@@ -61,11 +63,20 @@ class MatmulSearch {
  private:
   static constexpr size_t most = 12;
 
+  struct Operand {
+    int side = 0;
+    size_t product = 0;
+    int64_t bytes = 2, converted_bytes = 0;  ///< an element, as it is loaded and where it is converted (0: it isn't)
+  };
+  const AxisRef& ref_of(const Operand& o) const { return shape_.operand(o.side, o.product); }
+  int64_t products() const { return static_cast<int64_t>(shape_.products.size()); }
+
   void measure_epilogue(std::span<const graph::Id> nodes) {
     const auto row = static_cast<size_t>(shape_.row), lane = static_cast<size_t>(shape_.lane);
     for (size_t n = 0; n < nodes.size(); ++n) {
       const NodeAxes& node = shape_.axes.nodes[n];
-      for (size_t r = 0; n > 0 && r < node.reads.size(); ++r) {
+      const bool product = shape_.is_product(n);
+      for (size_t r = 0; !product && r < node.reads.size(); ++r) {
         const AxisRef& read = node.reads[r];
         if (read.internal) continue;
         const int64_t bytes = base::format_bytes(memory_format(context_, read.value));
@@ -79,7 +90,7 @@ class MatmulSearch {
       const graph::Node& member = context_.graph.nodes[static_cast<size_t>(nodes[n])];
       reduces_ += std::holds_alternative<graph::Reduce>(member.kind) ? 1 : 0;
       for (const graph::Id value : member.results) {
-        if (n > 0) tile_bytes_ += 4;
+        if (!product) tile_bytes_ += 4;
         if (!in_memory(context_.plan.homes[at(value)].kind)) continue;
         const int64_t bytes = base::format_bytes(memory_format(context_, value));
         tile_bytes_ += 2 * bytes;
@@ -180,38 +191,39 @@ class MatmulSearch {
 
   int64_t padded(int64_t lanes, int64_t bytes) const { return round_up(lanes * bytes, base::stick_bytes); }
 
-  int64_t operand_bytes(int side, int64_t bytes) const {
-    const MatmulShape::Tile t = shape_.tile_of(side);
+  int64_t operand_bytes(const Operand& o, int64_t bytes) const {
+    const MatmulShape::Tile t = shape_.tile_of(o.side, o.product);
     return extent(t.outer) * padded(extent(t.inner), bytes);
   }
   int64_t extent(int axis) const { return kernel_.tile[axis == shape_.row ? 0 : axis == shape_.lane ? 1 : 2]; }
 
   int64_t lx_bytes() const {
     int64_t bytes = 0;
-    for (int side = 0; side < 2; ++side)
-      bytes += kernel_.slots * (operand_bytes(side, bytes_[side]) + operand_bytes(side, turned_bytes_[side]));
+    for (const Operand& o : operands_)
+      bytes += kernel_.slots * (operand_bytes(o, o.bytes) + operand_bytes(o, o.converted_bytes));
     const int64_t sum = kernel_.tile[0] * padded(kernel_.tile[1], 4);
-    return bytes + kernel_.slots * sum + ceil_div(sum, 4) * tile_bytes_ + padded(kernel_.tile[1], 4) * row_bytes_;
+    return bytes + kernel_.slots * sum * products() + ceil_div(sum, 4) * tile_bytes_ +
+           padded(kernel_.tile[1], 4) * row_bytes_;
   }
 
   /// How often a core loads an operand: once per change of what it depends on.
-  double loads_of(int side, const std::vector<AxisParts>& parts) const {
+  double loads_of(const Operand& o, const std::vector<AxisParts>& parts) const {
     double loads = 1, pending = 1;
     for (int a : matmul_order(shape_, kernel_)) {
       pending *= static_cast<double>(parts[static_cast<size_t>(a)].trips());
-      if (shape_.operand(side).strides[static_cast<size_t>(a)] != 0) loads *= pending, pending = 1;
+      if (ref_of(o).strides[static_cast<size_t>(a)] != 0) loads *= pending, pending = 1;
     }
     return loads;
   }
 
   /// Of one tile of an operand, on all cores at once: at the pace of one core, and of the memory.
-  std::pair<double, double> load_ps(int side, double cores) const {
-    const AxisRef& ref = shape_.operand(side);
+  std::pair<double, double> load_ps(const Operand& o, double cores) const {
+    const AxisRef& ref = ref_of(o);
     double group = 1;  // that shares it
     for (size_t i = 0; i < shape_.parallel.size(); ++i)
       if (ref.strides[static_cast<size_t>(shape_.parallel[i])] == 0)
         group = std::max(group, static_cast<double>(kernel_.grid[i]));
-    const auto bytes = static_cast<double>(operand_bytes(side, bytes_[side]));
+    const auto bytes = static_cast<double>(operand_bytes(o, o.bytes));
     return {bytes * 1000 / d_.memory_core_gbps, bytes * cores / group * 1000 * ns_per_byte(ref.value)};
   }
   /// What the instance makes has just been written.
@@ -231,24 +243,25 @@ class MatmulSearch {
     const int64_t rows = kernel_.tile[0], lanes = kernel_.tile[1], depth = kernel_.tile[2];
     double work = 0;
     if (shape_.on_pt) {
-      const int64_t turned = (shape_.tile_of(0).turned ? operand_bytes(0, bytes_[0]) : 0) +
-                             (shape_.tile_of(1).turned ? operand_bytes(1, bytes_[1]) : 0);
+      int64_t turned = 0;
+      for (const Operand& o : operands_)
+        if (shape_.tile_of(o.side, o.product).turned) turned += operand_bytes(o, o.bytes);
       const int64_t port =
-          timing::lx_port_ps(timing::pt_lx_bytes(rows, lanes, depth, shape_.compute, d_) + 2 * turned, d_);
-      work = static_cast<double>(
-          std::max(timing::pt_ps(rows, lanes, depth, shape_.compute, d_) + timing::lx_port_ps(2 * turned, d_), port));
+          timing::lx_port_ps(products() * timing::pt_lx_bytes(rows, lanes, depth, shape_.compute, d_) + 2 * turned, d_);
+      const int64_t pt = products() * timing::pt_ps(rows, lanes, depth, shape_.compute, d_);
+      work = static_cast<double>(std::max(pt + timing::lx_port_ps(2 * turned, d_), port));
     } else {
-      work = static_cast<double>(
-          timing::sfp_ps(static_cast<double>(rows * depth * ceil_div(lanes, d_.sfp_lanes_f32)), d_));
+      const int64_t vectors = products() * rows * depth * ceil_div(lanes, d_.sfp_lanes_f32);
+      work = static_cast<double>(timing::sfp_ps(static_cast<double>(vectors), d_));
     }
     double cores = 1;
     for (const int32_t p : kernel_.grid) cores *= p;
     // One load after the other on each core, while all of them share the memory.
     double load = 0, first = 0, memory = 0;
     const bool streams = depth_trips > 1 || points > 1;
-    for (int side = 0; side < 2; ++side) {
-      const double loads = streams ? steps : loads_of(side, parts);
-      const auto [core_ps, memory_ps] = load_ps(side, cores);
+    for (const Operand& o : operands_) {
+      const double loads = streams ? steps : loads_of(o, parts);
+      const auto [core_ps, memory_ps] = load_ps(o, cores);
       load += loads * std::max(core_ps, memory_ps);
       first += std::max(core_ps, memory_ps);
       memory += loads * memory_ps;
@@ -259,7 +272,7 @@ class MatmulSearch {
     memory += tiles * share(read_bytes_ + written_bytes_);
     double psum = 0;
     if (kernel_.grid.back() > 1)
-      psum = tiles * static_cast<double>(timing::psum_ps(rows * lanes * 4, kernel_.grid.back(), 1, d_));
+      psum = tiles * static_cast<double>(products() * timing::psum_ps(rows * lanes * 4, kernel_.grid.back(), 1, d_));
     const double start = static_cast<double>(timing::cycles_ps(4 * d_.step_cycles, d_.core_ghz));
     // The accumulator's way through the SFP, once a tile.
     const int64_t vectors = rows * ceil_div(lanes, d_.sfp_lanes_f32);
@@ -283,7 +296,7 @@ class MatmulSearch {
   const device::Description& d_;
   MatmulShape shape_;
   KernelPlan kernel_;
-  int64_t bytes_[2] = {2, 2}, turned_bytes_[2] = {0, 0};
+  std::vector<Operand> operands_;              ///< that are loaded
   int64_t tile_bytes_ = 0, row_bytes_ = 0;     ///< of LX for the maps: per element of the tile, and of one row
   int64_t reduces_ = 0;                        ///< of the rows, across their lanes
   double read_bytes_ = 0, written_bytes_ = 0;  ///< of memory, per element of the tile
@@ -295,17 +308,17 @@ class MatmulSearch {
 bool matmul_accepts(const Context& context, std::span<const graph::Id> nodes) {
   constexpr size_t most_nodes = 24;
   if (nodes.empty() || nodes.size() > most_nodes) return false;
-  const auto* contract = std::get_if<Contract>(&context.graph.nodes[static_cast<size_t>(nodes[0])].kind);
-  if (contract == nullptr || !contract->a.gathers.empty() || !contract->b.gathers.empty()) return false;
-  for (size_t n = 1; n < nodes.size(); ++n) {
+  for (size_t n = 0; n < nodes.size(); ++n) {
     const graph::Kind& kind = context.graph.nodes[at(nodes[n])].kind;
-    if (!std::holds_alternative<graph::Map>(kind) && !std::holds_alternative<graph::Reduce>(kind)) return false;
+    const bool follows = std::holds_alternative<graph::Map>(kind) || std::holds_alternative<graph::Reduce>(kind);
+    if (!std::holds_alternative<Contract>(kind) && (n == 0 || !follows)) return false;
   }
   try {
     const MatmulShape shape = matmul_shape(context, nodes);
     if (shape.empty && nodes.size() > 1) return false;
     const NodeAxes& product = shape.axes.nodes[0];
     for (size_t n = 1; n < nodes.size(); ++n) {
+      if (shape.is_product(n)) continue;
       const NodeAxes& node = shape.axes.nodes[n];
       if (std::none_of(node.reads.begin(), node.reads.end(), [](const AxisRef& r) { return r.internal; })) return false;
       const bool reduces = std::holds_alternative<graph::Reduce>(context.graph.nodes[at(nodes[n])].kind);

@@ -187,29 +187,39 @@ std::optional<KernelPlan> Pricer::cheapest(std::span<const Id> nodes) {
   return best;
 }
 
+std::vector<Repack> Pricer::repacks_of(std::span<const Id> nodes) {
+  std::vector<Repack> repacks;
+  if (!options_.repack) return repacks;
+  for (const Id n : nodes) {
+    if (auto repack = repack_of(context_, n, changed_)) repacks.push_back(std::move(*repack));
+  }
+  return repacks;
+}
+
 std::optional<Choice> Pricer::best(std::span<const Id> nodes) {
   const base::Hash128 key = keys_.of(graph_, nodes);
   auto known = known_.find(key);
   if (known == known_.end()) {
     plan_.repacks.clear();
     std::optional<Choice> choice;
-    if (auto kernel = cheapest(nodes)) choice = Choice{std::move(*kernel), std::nullopt};
-    if (options_.repack && form_of(graph_.nodes[at(nodes[0])].kind) == Form::matmul) {
-      std::optional<Repack> repack = repack_of(context_, nodes[0], changed_);
-      if (repack && (options_.random_seed == 0 || random_() % 2 == 0)) {
-        plan_.repacks = {*repack};
-        auto kernel = cheapest(nodes);
-        if (kernel && (!choice || options_.random_seed != 0 || kernel->cost_ps < choice->kernel.cost_ps))
-          choice = Choice{std::move(*kernel), std::move(repack)};
-        plan_.repacks.clear();
-      }
+    if (auto kernel = cheapest(nodes)) choice = Choice{std::move(*kernel), {}};
+    std::vector<Repack> repacks = repacks_of(nodes);
+    if (!repacks.empty() && (options_.random_seed == 0 || random_() % 2 == 0)) {
+      plan_.repacks = repacks;
+      auto kernel = cheapest(nodes);
+      if (kernel && (!choice || options_.random_seed != 0 || kernel->cost_ps < choice->kernel.cost_ps))
+        choice = Choice{std::move(*kernel), std::move(repacks)};
+      plan_.repacks.clear();
     }
     known = known_.emplace(key, std::move(choice)).first;
   }
   std::optional<Choice> choice = known->second;
   if (choice) {
+    for (Repack& repack : choice->repacks) {
+      const auto& known_nodes = choice->kernel.nodes;
+      repack.node = nodes[at(std::find(known_nodes.begin(), known_nodes.end(), repack.node) - known_nodes.begin())];
+    }
     choice->kernel.nodes.assign(nodes.begin(), nodes.end());
-    if (choice->repack) choice->repack->node = nodes[0];
   }
   return choice;
 }

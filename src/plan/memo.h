@@ -34,7 +34,7 @@ class KernelKeys {
 /// A kernel's best candidate.
 struct Choice {
   KernelPlan kernel;
-  std::optional<Repack> repack;  ///< with which it is so good
+  std::vector<Repack> repacks;  ///< with which it is so good
 };
 
 class Pricer {
@@ -53,6 +53,7 @@ class Pricer {
  private:
   std::vector<KernelPlan> candidates(std::span<const Id> nodes);
   std::optional<KernelPlan> cheapest(std::span<const Id> nodes);
+  std::vector<Repack> repacks_of(std::span<const Id> nodes);
 
   const graph::Graph& graph_;
   Plan& plan_;

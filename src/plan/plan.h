@@ -48,7 +48,7 @@ constexpr bool in_memory(Home::Kind kind) {
 enum class Form : uint8_t {
   rows,       ///< Maps, and Reduces over common trailing axes, whose rows are resident in LX
   reduce,     ///< one Reduce of any shape: loops over the reduced axes, state in LX
-  matmul,     ///< a Contract and the Maps behind it, on its accumulator tile
+  matmul,     ///< Contracts of one `a` and the Maps behind them, on their accumulator tiles
   attention,  ///< an Attention
   place,      ///< a Place
   scatter,
