@@ -26,7 +26,8 @@ SPYRE_INLINE void with_row(F32 (&v)[width], const float* with, Fn fn) {
   for (int k = 0; k < width; ++k) v[k] = fn(v[k], y);
 }
 
-// The links on `width` vectors. `at`: each link's operand in this row; lanes begin at `first`.
+// The links on `width` vectors. `at`: each link's operand in this row; lanes begin at `first`. Slots are in the
+// first-level cache: beside eight running vectors an elementary function leaves no registers for them.
 template <int width>
 SPYRE_INLINE void run(float* to, const float* from, const F32LinkArgs* links, const float* const* at, int count,
                       size_t first) {
@@ -36,47 +37,75 @@ SPYRE_INLINE void run(float* to, const float* from, const F32LinkArgs* links, co
   const auto mul = [](F32 x, F32 y) { return x * y; };
   const auto least = [](F32 x, F32 y) { return min_f32(x, y); };
   const auto most = [](F32 x, F32 y) { return max_f32(x, y); };
+  const auto quotient = [](F32 x, F32 y) { return x / y; };
+  const auto inverse_quotient = [](F32 x, F32 y) { return y / x; };
+  const auto second = [](F32, F32 y) { return y; };
+  alignas(SPYRE_SIMD_BYTES) float slots[most_slots][width * lanes];
   F32 v[width];
 #pragma GCC unroll 8
   for (int k = 0; k < width; ++k) v[k] = load<F32>(from + first + k * lanes);
   for (int i = 0; i < count; ++i) {
-    const float* with = at[i];
+    const int slot = links[i].slot;
+    const float* with = slot >= 0 ? slots[slot] : at[i];
+    const float* all = slot >= 0 ? with : with + first;
     switch (links[i].op) {
       case F32Link::add_all:
-        with_all(v, with + first, add);
+        with_all(v, all, add);
         break;
       case F32Link::add_row:
         with_row(v, with, add);
         break;
       case F32Link::subtract_all:
-        with_all(v, with + first, subtract);
+        with_all(v, all, subtract);
         break;
       case F32Link::subtract_row:
         with_row(v, with, subtract);
         break;
       case F32Link::from_all:
-        with_all(v, with + first, subtract_from);
+        with_all(v, all, subtract_from);
         break;
       case F32Link::from_row:
         with_row(v, with, subtract_from);
         break;
       case F32Link::mul_all:
-        with_all(v, with + first, mul);
+        with_all(v, all, mul);
         break;
       case F32Link::mul_row:
         with_row(v, with, mul);
         break;
+      case F32Link::divide_all:
+        with_all(v, all, quotient);
+        break;
+      case F32Link::divide_row:
+        with_row(v, with, quotient);
+        break;
+      case F32Link::over_all:
+        with_all(v, all, inverse_quotient);
+        break;
+      case F32Link::over_row:
+        with_row(v, with, inverse_quotient);
+        break;
       case F32Link::min_all:
-        with_all(v, with + first, least);
+        with_all(v, all, least);
         break;
       case F32Link::min_row:
         with_row(v, with, least);
         break;
       case F32Link::max_all:
-        with_all(v, with + first, most);
+        with_all(v, all, most);
         break;
       case F32Link::max_row:
         with_row(v, with, most);
+        break;
+      case F32Link::take_all:
+        with_all(v, all, second);
+        break;
+      case F32Link::take_row:
+        with_row(v, with, second);
+        break;
+      case F32Link::keep:
+#pragma GCC unroll 8
+        for (int k = 0; k < width; ++k) store(slots[slot] + k * lanes, v[k]);
         break;
       case F32Link::neg:
         each(v, [](F32 x) { return as_f32(as_i32(x) ^ (int32_t)0x80000000); });
@@ -119,7 +148,7 @@ void rest(float* to, const float* from, const F32LinkArgs* links, const float* c
   pad(copies[most_links], from);
   for (int k = 0; k < count; ++k) {
     copy_at[k] = at[k];
-    if (!is_of_all(links[k].op)) continue;
+    if (!is_of_all(links[k].op) || links[k].slot >= 0) continue;
     pad(copies[k], at[k]);
     copy_at[k] = copies[k];
   }

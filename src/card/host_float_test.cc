@@ -262,20 +262,25 @@ TEST_P(HostFloat, RoundingToDl16IsEncodingAndDecoding) {
 
 /// What the link does, by the kernels of single operations.
 void apply_alone(const FloatTable& table, const F32LinkArgs& link, std::vector<float>& x, int64_t rows, size_t n) {
-  if (link.op >= F32Link::neg) {
+  if (link.op == F32Link::keep) return;
+  if (!has_operand(link.op)) {
     constexpr F32Unary unary[] = {F32Unary::neg, F32Unary::abs,  F32Unary::square, F32Unary::rcp,
                                   F32Unary::exp, F32Unary::tanh, F32Unary::erf,    F32Unary::round_dl16};
     const int at = static_cast<int>(link.op) - static_cast<int>(F32Link::neg);
     return table.unary[static_cast<int>(unary[at])](x.data(), x.data(), x.size());
   }
-  constexpr F32Binary binary[] = {F32Binary::add, F32Binary::sub, F32Binary::sub,
-                                  F32Binary::mul, F32Binary::min, F32Binary::max};
+  constexpr F32Binary binary[] = {F32Binary::add, F32Binary::sub, F32Binary::sub, F32Binary::mul,
+                                  F32Binary::div, F32Binary::div, F32Binary::min, F32Binary::max};
   const int pair = static_cast<int>(link.op) / 2;
-  const bool of_row = static_cast<int>(link.op) % 2 == 1, from = pair == 2;
+  const bool of_row = static_cast<int>(link.op) % 2 == 1, from = pair == 2 || pair == 5;
   const F32BinaryFn fn = table.binary[static_cast<int>(binary[pair])];
   for (int64_t r = 0; r < rows; ++r) {
     float* row = x.data() + r * static_cast<int64_t>(n);
     const float* with = link.with + r * link.row_stride;
+    if (pair == 8) {
+      for (size_t i = 0; i < n; ++i) row[i] = of_row ? *with : with[i];
+      continue;
+    }
     if (from)
       fn(row, with, row, n, of_row ? splat_first : splat_none);
     else
@@ -303,17 +308,29 @@ TEST_P(HostFloat, ChainsGiveWhatTheirLinksGiveOneByOne) {
     F32LinkArgs links[most_links];
     const int count = static_cast<int>(1 + below(most_links));
     std::vector<float> want = from;
+    std::vector<std::vector<float>> slots(most_slots);
     std::string text;
     for (int k = 0; k < count; ++k) {
       F32LinkArgs& link = links[k];
       link.op = static_cast<F32Link>(below(static_cast<size_t>(F32Link::round_dl16) + 1));
       text += " " + std::to_string(static_cast<int>(link.op));
-      if (link.op < F32Link::neg) {
+      std::vector<float>& slot = slots[below(most_slots)];
+      if (link.op == F32Link::keep || (is_of_all(link.op) && !slot.empty() && below(2) == 0)) {
+        link.slot = static_cast<int>(&slot - slots.data());
+        text += "@" + std::to_string(link.slot);
+      }
+      if (link.op == F32Link::keep) slot = want;
+      F32LinkArgs alone = link;
+      if (link.slot >= 0) {
+        alone.with = slot.data();
+        alone.row_stride = static_cast<int64_t>(n);
+      } else if (has_operand(link.op)) {
         const bool of_row = static_cast<int>(link.op) % 2 == 1, same = below(3) == 0;
         link.with = operands.emplace_back(draw(lanes)).data();
         link.row_stride = same ? 0 : of_row ? 1 : static_cast<int64_t>(n);
+        alone = link;
       }
-      apply_alone(table(), link, want, rows, n);
+      apply_alone(table(), alone, want, rows, n);
     }
     std::vector<float> apart(lanes), in_place = from;
     chain_table(GetParam()).chain(apart.data(), from.data(), rows, n, links, count);

@@ -71,7 +71,8 @@ void f32_fma(float* dst, const float* a, const float* b, const float* c, size_t 
 void f32_is_nan(int32_t* mask, const float* a, size_t n);
 
 /// An operation on a running value, one per lane: `add_all` adds the operand's lane, `add_row` the one number of the
-/// lane's row. `from` subtracts the running value from the operand. The others have no operand.
+/// lane's row. `from` subtracts the running value from the operand, `over` divides the operand by it, `take` replaces
+/// it. The others have no operand: `keep` leaves the value in a slot, where later links of the chain find it.
 enum class F32Link : uint8_t {
   add_all,
   add_row,
@@ -81,10 +82,17 @@ enum class F32Link : uint8_t {
   from_row,
   mul_all,
   mul_row,
+  divide_all,
+  divide_row,
+  over_all,
+  over_row,
   min_all,
   min_row,
   max_all,
   max_row,
+  take_all,
+  take_row,
+  keep,
   neg,
   abs,
   square,
@@ -96,14 +104,16 @@ enum class F32Link : uint8_t {
 };
 /// The form for one number a row of a link with an operand, given the form for all lanes.
 constexpr F32Link of_row(F32Link op) { return static_cast<F32Link>(static_cast<int>(op) + 1); }
-constexpr bool is_of_all(F32Link op) { return op < F32Link::neg && static_cast<int>(op) % 2 == 0; }
-static_assert(of_row(F32Link::max_all) == F32Link::max_row && is_of_all(F32Link::from_all));
+constexpr bool has_operand(F32Link op) { return op < F32Link::keep; }
+constexpr bool is_of_all(F32Link op) { return has_operand(op) && static_cast<int>(op) % 2 == 0; }
+static_assert(of_row(F32Link::take_all) == F32Link::take_row && is_of_all(F32Link::from_all));
 struct F32LinkArgs {
   F32Link op = F32Link::add_all;
   const float* with = nullptr;
   int64_t row_stride = 0;  ///< elements between the operand's rows; 0: the same for all
+  int slot = -1;           ///< of `keep`; else the operand is there (an `_all` form), and `with` is not looked at
 };
-constexpr int most_links = 16;
+constexpr int most_links = 24, most_slots = 6;
 
 /// The links one after another on rows of n lanes that follow each other in `from` and in `to`; values stay in
 /// registers in between. The same results as the links' operations one by one. `to` may be `from` or what a link reads,

@@ -122,10 +122,10 @@ class VectorProgram {
     philox,
     chain
   };
-  /// One operation of a chain, and the node that is its other operand.
+  /// One operation of a chain, and its other operand: a node, or a slot of the chain.
   struct Link {
     host::F32Link op;  ///< of the `_all` forms
-    int with = -1;
+    int with = -1, slot = -1;
   };
   struct Node {
     const program::VecExpr* expr = nullptr;
@@ -145,9 +145,10 @@ class VectorProgram {
     int spread_reg = -1;
   };
   int add(const program::VecExpr& e, const StepContext& context);
-  /// Joins operations whose values go nowhere but into the next one.
+  /// Joins operations whose values go nowhere but into each other.
   void make_chains();
-  bool link_of(const Node& node, int running, Link& link) const;
+  class ChainMaker;
+  friend class ChainMaker;
   template <typename Fn>
   static void for_each_argument(const Node& node, Fn fn) {
     for (int a = 0; a < node.count; ++a) fn(node.args[a]);

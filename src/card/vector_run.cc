@@ -234,6 +234,7 @@ void VectorProgram::Run::run_chain(int number, float* to, int64_t nr, int64_t nc
   for (int i = 0; i < count; ++i) {
     const Link& l = node.links[i];
     links[i].op = l.op;
+    links[i].slot = l.slot;
     if (l.with < 0) continue;
     const Class cls = program_.nodes_[l.with].cls;
     host::Splat one = host::splat_none;

@@ -21,7 +21,7 @@ BufRef ElementProgram::index_of(size_t node, graph::Id load, const Tile& sub, In
   for (const graph::Load::Gather& g : gathers) {
     const plan::NodeAxes& axes = axes_.nodes[node];
     std::function<void(const Expr&)> check = [&](const Expr& e) {
-      if (e.leaf == Expr::Leaf::load && axes.reads[e.id].internal && !inlines(axes.reads[e.id].value, sub))
+      if (e.leaf == Expr::Leaf::load && axes.reads[e.id].internal && !inlined(axes.reads[e.id].value))
         fail(Fault::program, "an index is computed in the kernel that uses it");
       for (const Expr& a : e.args) check(a);
     };

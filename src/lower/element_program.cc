@@ -149,8 +149,8 @@ VecExpr ElementProgram::convert(const Expr& expr, size_t node, const Tile& tile,
       });
 }
 
-/// True when the value, whose only reader is being emitted, is part of the reader's expression.
-bool ElementProgram::inlines(graph::Id value, const Tile&) const {
+/// True when the value, whose readers are being emitted, is part of their expression.
+bool ElementProgram::inlined(graph::Id value) const {
   const auto made = made_.find(value);
   return made != made_.end() && made->second.inlined && !held_.count(value);
 }
@@ -161,7 +161,7 @@ VecExpr ElementProgram::operand(size_t node, graph::Id load, const Tile& tile, i
   if (ref.internal) {
     if (const auto found = provided_.find(ref.value); found != provided_.end()) return value_in(found->second, type);
     const Made& made = made_.at(ref.value);
-    if (inlines(ref.value, tile))
+    if (inlined(ref.value))
       return convert(std::get<Map>(node_of(made.node).kind).value[made.result], made.node, tile, slots);
     const auto held = held_.find(ref.value);
     if (held == held_.end())
@@ -215,6 +215,54 @@ void ElementProgram::count_uses(const Expr& expr, size_t node) {
   const plan::AxisRef& ref = axes_.nodes[node].reads[expr.id];
   if (const auto made = made_.find(ref.value); ref.internal && made != made_.end()) ++made->second.uses;
   for (const graph::Load::Gather& g : access_.load_of(node, expr.id).gathers) count_uses(g.index, node);
+}
+
+/// A value that only the kernel reads, and a buffer of which would be as precise as registers.
+bool ElementProgram::may_inline(graph::Id value) const {
+  const auto made = made_.find(value);
+  return made != made_.end() && !provided_.count(value) && !stored(value) &&
+         std::holds_alternative<Map>(node_of(made->second.node).kind) && plain(context_.graph.values[value].type);
+}
+
+/// Whether the value is computed where it is read: by one reader along the same dimensions of the tile, or by several
+/// in one place, if that takes less than a buffer does.
+bool ElementProgram::inlines(graph::Id value, size_t node, size_t first, size_t last, const Tile& tile) {
+  const int64_t uses = made_.at(value).uses;
+  if (uses == 0 || !may_inline(value)) return false;
+  if (uses > 1 && (uses > 3 || operations_again(made_.at(value), tile) > 2)) return false;
+  size_t home = 0;
+  for (size_t n = std::max(first, node + 1); n < last; ++n)
+    for (const plan::AxisRef& ref : axes_.nodes[n].reads) {
+      if (!ref.internal || ref.value != value) continue;
+      if (shape_of(n, tile, false) != shape_of(node, tile, false) || (home != 0 && home != home_[n])) return false;
+      home = home_[n];
+    }
+  if (home == 0) return false;
+  home_[node] = home;
+  return true;
+}
+
+/// What a second reader in the same expression costs: sums and products of what need not be kept for it (a bias on the
+/// accumulator); large for anything else.
+int64_t ElementProgram::operations_again(const Made& made, const Tile& tile) const {
+  constexpr int64_t large = 1000;
+  const std::function<int64_t(const Expr&)> count = [&](const Expr& e) -> int64_t {
+    if (e.leaf == Expr::Leaf::load) {
+      const plan::AxisRef& ref = axes_.nodes[made.node].reads[e.id];
+      if (!access_.load_of(made.node, e.id).gathers.empty()) return large;
+      if (!ref.internal || provided_.count(ref.value)) return 0;
+      const auto from = made_.find(ref.value);
+      const bool inlined = from != made_.end() && from->second.uses == 1 && may_inline(ref.value) &&
+                           shape_of(from->second.node, tile, false) == shape_of(made.node, tile, false);
+      return inlined ? operations_again(from->second, tile) : large;
+    }
+    if (e.leaf != Expr::Leaf::none) return 0;
+    if (e.op != VecOp::add && e.op != VecOp::sub && e.op != VecOp::mul) return large;
+    int64_t n = 1;
+    for (const Expr& a : e.args) n += count(a);
+    return n;
+  };
+  return count(std::get<Map>(node_of(made.node).kind).value[made.result]);
 }
 
 /// True when the operands reach along every dimension of the tile that the node has.
@@ -291,16 +339,12 @@ void ElementProgram::emit(size_t first, size_t last, const Tile& tile, int32_t s
       for (const Expr& e : map->value) count_uses(e, n);
     if (const auto* reduce = std::get_if<Reduce>(&node_of(n).kind)) count_uses(reduce->value, n);
   }
-  // A value with one reader along the same dimensions of the tile is computed where it is read.
-  for (size_t n = first; n < last; ++n)
-    for (const plan::AxisRef& ref : axes_.nodes[n].reads) {
-      const auto made = made_.find(ref.value);
-      if (!ref.internal || made == made_.end() || made->second.node < first) continue;
-      const graph::Node& producer = node_of(made->second.node);
-      if (made->second.uses != 1 || !std::holds_alternative<Map>(producer.kind) || stored(ref.value)) continue;
-      if (!plain(context_.graph.values[ref.value].type)) continue;
-      made->second.inlined = shape_of(made->second.node, tile, false) == shape_of(n, tile, false);
-    }
+  // From the last: readers know by then where they are computed.
+  home_.resize(last);
+  for (size_t n = last; n-- > first;) {
+    home_[n] = n;
+    for (const graph::Id value : node_of(n).results) made_.at(value).inlined = inlines(value, n, first, last, tile);
+  }
   pending_.clear();
   for (size_t n = first; n < last; ++n) {
     builder_.loc(node_of(n).loc);

@@ -77,7 +77,10 @@ class ElementProgram {
 
   const graph::Node& node_of(size_t node) const { return context_.graph.nodes[axes_.nodes[node].node]; }
   void count_uses(const graph::Expr& expr, size_t node);
-  bool inlines(graph::Id value, const Tile& tile) const;
+  bool inlined(graph::Id value) const;
+  bool may_inline(graph::Id value) const;
+  bool inlines(graph::Id value, size_t node, size_t first, size_t last, const Tile& tile);
+  int64_t operations_again(const Made& made, const Tile& tile) const;
   program::VecExpr convert(const graph::Expr& expr, size_t node, const Tile& tile, int32_t slots);
   program::VecExpr operand(size_t node, graph::Id load, const Tile& tile, int32_t slots);
   program::VecExpr value_in(const BufRef& ref, base::HostType type) const;
@@ -102,6 +105,7 @@ class ElementProgram {
   Emitted& emitted_;
   ElementAccess access_;
   std::map<graph::Id, Made> made_;
+  std::vector<size_t> home_;  ///< per node: the one in whose expression it is computed
   std::map<graph::Id, BufRef> provided_;
   std::map<graph::Id, Held> held_;
   std::map<std::pair<Format, std::vector<int64_t>>, std::vector<Id>> pool_;
