@@ -29,12 +29,14 @@ SPYRE_INLINE I32 load_u8(const uint8_t* p) { return (I32) __builtin_convertvecto
 void dl16_to_f32(const uint16_t* src, float* dst, size_t n) {
   strip(src, dst, n, [](const uint16_t* s, float* d) { store(d, load_dl16(s)); });
 }
-void f32_to_dl16_saturate(const float* src, uint16_t* dst, size_t n) {
-  strip(src, dst, n, [](const float* s, uint16_t* d) { store_u16(d, encode_dl16(load<F32>(s), 0x7FFE)); });
+template <int32_t largest>
+SPYRE_INLINE void f32_to_dl16(const float* src, uint16_t* dst, size_t n) {
+  size_t i = 0;
+  for (; i + dl16_block <= n; i += dl16_block) encode_dl16_block<dl16_block / lanes>(src + i, dst + i, largest);
+  strip(src + i, dst + i, n - i, [](const float* s, uint16_t* d) { store_u16(d, encode_dl16(load<F32>(s), largest)); });
 }
-void f32_to_dl16_infinity(const float* src, uint16_t* dst, size_t n) {
-  strip(src, dst, n, [](const float* s, uint16_t* d) { store_u16(d, encode_dl16(load<F32>(s), 0x7FFF)); });
-}
+void f32_to_dl16_saturate(const float* src, uint16_t* dst, size_t n) { f32_to_dl16<0x7FFE>(src, dst, n); }
+void f32_to_dl16_infinity(const float* src, uint16_t* dst, size_t n) { f32_to_dl16<0x7FFF>(src, dst, n); }
 void f16_to_f32(const uint16_t* src, float* dst, size_t n) {
   strip(src, dst, n, [](const uint16_t* s, float* d) { store(d, decode_f16(load_u16(s))); });
 }

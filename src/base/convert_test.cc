@@ -118,6 +118,25 @@ TEST_P(EveryIsa, FloatsRoundAsTheScalars) {
                               [](float v) { return static_cast<uint8_t>(v != 0); });
 }
 
+/// One comparison tells for a block whether all of it is ordinary: no neighbour may answer for values at the limits.
+TEST_P(EveryIsa, BlocksOfOneValueRoundAsTheScalars) {
+  const ConvertTable& t = convert_table(GetParam());
+  std::vector<uint32_t> limits{0, 1, 0x007FFFFF, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FFFFFFF};
+  for (const uint32_t around : {0x2F804000u, 0x30000000u, 0x30004000u, 0x4FFF8000u, 0x4FFFC000u, 0x50000000u})
+    for (const uint32_t step : {0x1FFFu, 0x2000u, 0x2001u, 1u, 0u})
+      for (const uint32_t bits : {around - step, around + step}) limits.push_back(bits);
+  for (const uint32_t magnitude : limits)
+    for (const uint32_t bits : {magnitude, magnitude | 0x80000000u}) {
+      const std::vector<float> same(300, std::bit_cast<float>(bits));
+      std::vector<uint16_t> codes(same.size());
+      for (const auto& [convert, overflow] : {std::pair{t.f32_to_dl16_saturate, Overflow::saturate},
+                                              std::pair{t.f32_to_dl16_infinity, Overflow::infinity}}) {
+        convert(same.data(), codes.data(), same.size());
+        for (const uint16_t code : codes) ASSERT_EQ(code, f32_to_dl16(same[0], overflow)) << std::hex << bits;
+      }
+    }
+}
+
 TEST_P(EveryIsa, AnyLengthAndAlignment) {
   const ConvertTable& t = convert_table(GetParam());
   std::vector<uint16_t> codes(600), back(600);

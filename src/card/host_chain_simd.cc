@@ -26,6 +26,17 @@ SPYRE_INLINE void with_row(F32 (&v)[width], const float* with, Fn fn) {
   for (int k = 0; k < width; ++k) v[k] = fn(v[k], y);
 }
 
+template <int width>
+SPYRE_INLINE void round_all(F32 (&v)[width]) {
+  F32 rounded[width];
+  U32 odd = {};
+#pragma GCC unroll 8
+  for (int k = 0; k < width; ++k) rounded[k] = round_dl16_finite(v[k], odd);
+  const bool finite = !any(odd >= odd_dl16);
+#pragma GCC unroll 8
+  for (int k = 0; k < width; ++k) v[k] = __builtin_expect(finite, 1) ? rounded[k] : round_dl16(v[k]);
+}
+
 // The links on `width` vectors. `at`: each link's operand in this row; lanes begin at `first`. Slots are in the
 // first-level cache: beside eight running vectors an elementary function leaves no registers for them.
 template <int width>
@@ -129,7 +140,7 @@ SPYRE_INLINE void run(float* to, const float* from, const F32LinkArgs* links, co
         each(v, [](F32 x) { return erf_f32(x); });
         break;
       case F32Link::round_dl16:
-        each(v, [](F32 x) { return round_dl16(x); });
+        round_all(v);
         break;
     }
   }

@@ -12,20 +12,6 @@ SPYRE_INLINE F32 abs_f32(F32 x) { return as_f32(as_i32(x) & 0x7FFFFFFF); }
 SPYRE_INLINE F32 copy_sign(F32 magnitude, F32 sign) {
   return as_f32((as_i32(magnitude) & 0x7FFFFFFF) | (as_i32(sign) & (int32_t)0x80000000));
 }
-#if defined(__AVX512F__) && SPYRE_SIMD_BYTES == 64
-SPYRE_INLINE bool any(I32 mask) { return __builtin_ia32_ptestmd512(mask, mask, -1) != 0; }
-#elif defined(__AVX2__) && SPYRE_SIMD_BYTES == 32
-SPYRE_INLINE bool any(I32 mask) { return __builtin_ia32_movmskps256((F32)mask) != 0; }
-#else
-SPYRE_INLINE bool any(I32 mask) {
-  typedef uint64_t Q __attribute__((vector_size(SPYRE_SIMD_BYTES)));
-  const Q q = (Q)mask;
-  uint64_t bits = 0;
-#pragma GCC unroll 8
-  for (int i = 0; i < SPYRE_SIMD_BYTES / 8; ++i) bits |= q[i];
-  return bits != 0;
-}
-#endif
 
 /// |v| < 2^22 to the nearest integer: adding 1.5 * 2^23 leaves it in the low bits of the sum.
 struct Rounded {

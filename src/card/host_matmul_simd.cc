@@ -190,19 +190,14 @@ void unpack_dl16(const uint16_t* src, int64_t row_stride, int64_t rows, int coun
 
 void pack_dl16(const float* src, int64_t src_stride, int64_t rows, int64_t count, uint16_t* dst, int64_t dst_stride,
                int64_t stick_stride) {
-  const auto group = [](const float* from, uint16_t* to) __attribute__((always_inline)) {
-#pragma GCC unroll 4
-    for (int v = 0; v < panel_vectors; ++v) store_u16(to + v * lanes, encode_dl16(load<F32>(from + v * lanes), 0x7FFF));
-  };
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = src + r * src_stride;
     uint16_t* to = dst + r * dst_stride;
     int64_t g = 0;
     for (; g + 4 <= count; g += 4, from += 4 * panel_width, to += stick_stride) {
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) group(from + i * panel_width, to + i * panel_width);
+      encode_dl16_block<4 * panel_vectors>(from, to, 0x7FFF);
     }
-    for (; g < count; ++g, from += panel_width, to += panel_width) group(from, to);
+    for (; g < count; ++g, from += panel_width, to += panel_width) encode_dl16_block<panel_vectors>(from, to, 0x7FFF);
   }
 }
 
