@@ -279,28 +279,31 @@ class Matmul {
     b.matmul(shape_.on_pt, valid_part(p.acc), operand(left), operand(right), init_, !init_.empty());
   }
 
+  /// Stores come last: what they replace has been read by then.
   void finish_tile() {
-    KernelBuilder& b = *builder_;
-    const std::vector<int64_t> dims{kernel_.tile[0], kernel_.tile[1]};
-    for (const Product& p : products_) {
-      elements_->provide(p.node.results[0], b.ref(p.acc));
-      if (!p.stored) continue;
-      b.loc(p.node.loc);
-      Id from = p.acc;
-      if (p.result_format != shape_.sum) {
-        from = b.buffer(p.result_format, dims, kernel_.slots, "o");
-        b.vector({valid_part(from)}, {b.use(valid_part(p.acc))});
-      }
-      b.store(p.result.formal, p.result.entries(range_, shape_.axes.sizes), valid_part(from), p.ordered);
+    for (const Product& p : products_) elements_->provide(p.node.results[0], builder_->ref(p.acc));
+    if (kernel_.nodes.size() > products_.size()) {
+      Tile t;
+      t.axes = {shape_.row, shape_.lane};
+      t.range = range_;
+      for (const int a : shape_.terms) t.range[static_cast<size_t>(a)] = none;
+      t.range[static_cast<size_t>(shape_.depth)] = none;
+      t.shape = {kernel_.tile[0], kernel_.tile[1]};
+      elements_->emit(1, kernel_.nodes.size(), t, kernel_.slots);
     }
-    if (kernel_.nodes.size() == products_.size()) return;
-    Tile t;
-    t.axes = {shape_.row, shape_.lane};
-    t.range = range_;
-    for (const int a : shape_.terms) t.range[static_cast<size_t>(a)] = none;
-    t.range[static_cast<size_t>(shape_.depth)] = none;
-    t.shape = dims;
-    elements_->emit(1, kernel_.nodes.size(), t, kernel_.slots);
+    for (const Product& p : products_)
+      if (p.stored) store(p);
+  }
+
+  void store(const Product& p) {
+    KernelBuilder& b = *builder_;
+    b.loc(p.node.loc);
+    Id from = p.acc;
+    if (p.result_format != shape_.sum) {
+      from = b.buffer(p.result_format, {kernel_.tile[0], kernel_.tile[1]}, kernel_.slots, "o");
+      b.vector({valid_part(from)}, {b.use(valid_part(p.acc))});
+    }
+    b.store(p.result.formal, p.result.entries(range_, shape_.axes.sizes), valid_part(from), p.ordered);
   }
 
   const Context& context_;

@@ -151,6 +151,16 @@ TEST(WholeGraphs, InPlaceUpdates) {
   g.run({old, g.op("aten::neg", {sum}), g.op("aten::sum.dim_IntList", {updated, sizes({0}), false, None})});
 }
 
+/// One kernel adds to the old elements of what its other product replaces.
+TEST(WholeGraphs, ProductsBesideEachOtherReadBeforeTheyReplace) {
+  Build g;
+  const Ref x = g.in(sizes({96, 80})), w = g.in(sizes({80, 128})), w2 = g.in(sizes({80, 128})),
+            y = g.in(sizes({96, 128}));
+  const Ref sum = g.op("aten::add.Tensor", {y, g.op("aten::mm", {x, w}), Size(1)});
+  g.b.mutate(3, g.op("aten::mm", {x, w2}));
+  g.run({sum});
+}
+
 TEST(WholeGraphs, SwappedInputs) {
   Build g;
   const Ref x = g.in(sizes({12, 80})), y = g.in(sizes({12, 80}));
