@@ -413,6 +413,36 @@ TEST(Matmul, ProductsOfOneOperandReadTheirOwnWeights) {
   }
 }
 
+/// The second product has its columns in another order than the first one, and than the axes that they share.
+TEST(Matmul, CopiesOfWeightsKeepTheOrderOfTheirOwnProduct) {
+  for (const bool permuted_first : {false, true}) {
+    const int64_t m = 32, k = 160, heads = 6, width = 64;
+    GraphMaker maker;
+    Product p;
+    p.dims = {{Role::m, m}, {Role::n, heads}, {Role::n, width}, {Role::k, k}};
+    Product q = p;
+    std::swap(q.dims[1], q.dims[2]);
+    const Ref x = maker.input(HostType::f16, {m, k}, {k, 1});
+    const auto weights = [&](int64_t outer, int64_t inner) {
+      return maker.input(HostType::f16, {outer, inner, k}, {inner * k, k, 1});
+    };
+    const auto plain_product = [&] {
+      return add_product(maker, p, x, weights(heads, width), {heads * width, width, 1});
+    };
+    const auto permuted_product = [&] {
+      Ref y = add_product(maker, q, x, weights(width, heads), {heads * width, heads, 1});
+      std::swap(y.sizes[1], y.sizes[2]);
+      std::swap(y.strides[1], y.strides[2]);
+      return y;
+    };
+    const Ref a = permuted_first ? permuted_product() : plain_product();
+    const Ref b = permuted_first ? plain_product() : permuted_product();
+    const Ref bias = maker.input(HostType::f16, {m, heads, width}, {0, width, 1});
+    maker.output(add_epilogue(maker, a, bias, b, HostType::f16, {heads * width, width, 1}));
+    expect_runs_on_copy(maker.graph, 0);
+  }
+}
+
 /// Of two products that read different operands, or one in different ways, no kernel is made.
 TEST(Matmul, OnlyProductsOfOneOperandShareAKernel) {
   const auto accepts = [](bool same_value, bool same_strides, int64_t n) {

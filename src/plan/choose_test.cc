@@ -175,6 +175,32 @@ TEST(Choose, GatedNetworkMultipliesInsideOneKernel) {
   EXPECT_EQ(p.plan.kernels.size(), 2U) << p.text();
 }
 
+/// Heads of keys that are repeated behind their product would repeat what the product beside it stores.
+TEST(Choose, RepeatedResultsStayApartFromStoredOnes) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    Build g;
+    const Ref x = g.in({1, 16, 64});
+    const auto heads = [&] {
+      const Ref y = g.op("aten::linear", {x, g.in({32, 64}), None});
+      return g.op("aten::view", {y, sizes({1, 16, 2, 16})});
+    };
+    const Ref k = heads(), v = heads();
+    const Ref repeated =
+        g.op("aten::exp",
+             {g.op("aten::expand", {g.op("aten::unsqueeze", {k, graph::Size(3)}), sizes({1, 16, 2, 2, 16}), false})});
+    Options options;
+    options.random_seed = seed;
+    const Planned p = g.plan({repeated, v}, options);
+    for (const KernelPlan& kernel : p.plan.kernels) {
+      const auto has = [&](Id output) {
+        const Id node = p.prepared.graph.values[at(p.prepared.graph.outputs[at(output)].value)].node;
+        return std::count(kernel.nodes.begin(), kernel.nodes.end(), node) > 0;
+      };
+      EXPECT_FALSE(has(0) && has(1)) << p.text();
+    }
+  }
+}
+
 /// Fewer heads of keys than of queries: products of other sizes have their own kernel.
 TEST(Choose, ProductsOfOtherSizesStayApart) {
   Build g;

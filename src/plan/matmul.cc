@@ -130,21 +130,46 @@ std::vector<int64_t> contiguous_strides(const MatmulShape& shape, const std::vec
   return strides;
 }
 
-/// Lets a product read the repacked copy of its b. That was made for the Contract alone; beside other nodes the axes
-/// may be cut in more parts, and the copy's order another one.
+/// Axes of more than one index with this role, in the order of the product's own dimensions.
+std::vector<int> own_axes(const MatmulShape& shape, size_t product, Role role) {
+  const NodeAxes& own = shape.axes.nodes[shape.products[product]];
+  std::vector<int> axes;
+  for (const auto& dim : own.dims)
+    for (const int a : dim)
+      if (shape.axes.roles[static_cast<size_t>(a)] == role && shape.axes.sizes[static_cast<size_t>(a)] > 1)
+        axes.push_back(a);
+  return axes;
+}
+
+/// MatmulShape::repack_order of the Contract alone, for which the copy is made, in the axes that it shares with others:
+/// these may stand in another order, be cut in more parts, and have their rows along the other operand.
+std::vector<int> copy_order(const Context& context, graph::Id node, size_t product, const MatmulShape& shape) {
+  if (shape.axes.nodes.size() == 1) return shape.repack_order();
+  const MatmulShape alone = matmul_shape(context, std::span(&node, 1), false);
+  std::vector<int> order = own_axes(shape, product, Role::k);
+  const std::vector<int> lanes = own_axes(shape, product, Role::n), terms = own_axes(alone, 0, Role::k);
+  int last = graph::none;
+  if (const auto depth = std::find(terms.begin(), terms.end(), alone.depth); alone.swapped && depth != terms.end()) {
+    if (terms.size() != order.size())
+      refuse_product(context.graph.nodes[at(node)], "a repacked operand, beside nodes that cut its terms");
+    const auto same = order.begin() + (depth - terms.begin());
+    last = *same;
+    order.erase(same);
+  }
+  order.insert(order.end(), lanes.begin(), lanes.end());
+  if (last != graph::none) order.push_back(last);
+  return order;
+}
+
+/// Lets a product read the repacked copy of its b.
 void read_repacks(const Context& context, graph::Id node, size_t product, MatmulShape& shape) {
   for (size_t r = 0; r < context.plan.repacks.size(); ++r) {
     const Repack& repack = context.plan.repacks[r];
     if (repack.node != node || repack.read != 1) continue;
-    if (shape.axes.nodes.size() > 1) {
-      const MatmulShape alone = matmul_shape(context, std::span(&node, 1), false);
-      if (alone.swapped != shape.swapped || alone.terms.size() != shape.terms.size())
-        refuse_product(context.graph.nodes[at(node)], "a repacked operand, beside nodes that want it in another order");
-    }
     shape.repacks[product] = static_cast<int32_t>(r);
     AxisRef& b = shape.axes.nodes[shape.products[product]].reads[1];
     b.offset = 0;
-    b.strides = contiguous_strides(shape, shape.repack_order());
+    b.strides = contiguous_strides(shape, copy_order(context, node, product, shape));
   }
 }
 

@@ -305,6 +305,23 @@ class MatmulSearch {
 
 }  // namespace
 
+namespace {
+
+/// Whether Maps walk an axis that another node's result in memory lacks: it would be stored once an index of that axis.
+bool repeats_a_result(const Context& context, std::span<const graph::Id> nodes, const Axes& axes) {
+  const auto stored = [&](graph::Id value) { return in_memory(context.plan.homes[at(value)].kind); };
+  for (size_t a = 0; a < axes.sizes.size(); ++a) {
+    if (axes.nodes[0].has[a] || axes.sizes[a] == 1) continue;
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      const std::vector<graph::Id>& results = context.graph.nodes[at(nodes[n])].results;
+      if (!axes.nodes[n].has[a] && std::any_of(results.begin(), results.end(), stored)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 bool matmul_accepts(const Context& context, std::span<const graph::Id> nodes) {
   constexpr size_t most_nodes = 24;
   if (nodes.empty() || nodes.size() > most_nodes) return false;
@@ -330,7 +347,7 @@ bool matmul_accepts(const Context& context, std::span<const graph::Id> nodes) {
         if (must_have ? !node.has[a] : node.has[a] && product.reduced[a]) return false;
       }
     }
-    return MatmulSearch(context, nodes).fits_smallest();
+    return !repeats_a_result(context, nodes, shape.axes) && MatmulSearch(context, nodes).fits_smallest();
   } catch (const Error& error) {
     if (error.fault() == Fault::unimplemented) return false;
     throw;
