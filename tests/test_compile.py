@@ -687,3 +687,42 @@ def test_inductor_knows_the_device():
     overrides = get_device_op_overrides("spyre")
     assert "torch.spyre" in overrides.device_guard(0) + overrides.synchronize() + overrides.set_device(0)
     assert get_wrapper_codegen_for_device("spyre").__name__ == "Wrapper"
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, t, w: t + x @ w,
+        lambda x, t, w: (t + x @ w).t(),
+        lambda x, t, w: (t + x @ w)[1:],
+        lambda x, t, w: (t + x @ w).unflatten(1, (5, 13)),
+        lambda x, t, w: torch.relu(t + x @ w).t().unsqueeze(0).expand(2, 65, 3),
+        lambda x, t, w: t.add_(x @ w) + 1,
+    ],
+    ids=["sum", "transposed", "rows", "columns", "expanded", "in_place"],
+)
+def test_outputs_have_the_strides_that_inductors_rewriting_loses(fn, dynamic):
+    """A sum of a transposed tensor and a product becomes addmm, whose result is not transposed."""
+    x, w = torch.randn(3, 65).half(), torch.randn(65, 65).half()
+    t = torch.randn(65, 3).half().t()
+    expected = fn(x.float(), t.float(), w.float())
+    strides = fn(x, t.clone(), w).stride()
+    y = torch.compile(fn, dynamic=dynamic)(x.to("spyre"), t.to("spyre"), w.to("spyre"))
+    assert y.stride() == strides
+    torch.testing.assert_close(y.cpu().float(), expected, rtol=4e-3, atol=0.1)
+
+
+def test_weights_beside_each_other_keep_their_own_order():
+    """Two products of one operand in a kernel, one with its columns permuted behind it."""
+
+    def heads(x, w):
+        return torch.nn.functional.linear(x, w).view(-1, 6, 64)
+
+    def permuted(x, w):
+        return torch.nn.functional.linear(x, w).view(-1, 64, 6).transpose(1, 2)
+
+    x, a, b = torch.randn(32, 96), torch.randn(384, 96), torch.randn(384, 96)
+    for fn in (lambda x, a, b: heads(x, a) * permuted(x, b), lambda x, a, b: permuted(x, b) + heads(x, a)):
+        y = torch.compile(fn)(x.to("spyre"), a.to("spyre"), b.to("spyre"))
+        torch.testing.assert_close(y.cpu(), fn(x, a, b), rtol=1e-4, atol=1e-2)

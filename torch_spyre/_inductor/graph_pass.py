@@ -6,10 +6,11 @@ level: everything outside that a region needs comes before it, everything that n
 are convex.
 """
 
+import itertools
 import logging
 import operator
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sympy
@@ -19,6 +20,8 @@ from torch._inductor import config as inductor_config
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.node import map_arg
 
 from torch_spyre import _C
 from torch_spyre._inductor import programs
@@ -105,6 +108,19 @@ def _is_number(node: Node) -> bool:
     return node.target is prims.convert_element_type.default and made[0].dtype == torch.float32
 
 
+def _same(strides: Sequence[int | torch.SymInt], others: Sequence[int | torch.SymInt]) -> bool:
+    return len(strides) == len(others) and all(statically_known_true(a == b) for a, b in zip(strides, others))
+
+
+def _dense_orders(sizes: Sequence[int | torch.SymInt]) -> Iterator[list[int | torch.SymInt]]:
+    """Strides without gaps, for every order of up to five dimensions."""
+    for order in itertools.permutations(range(len(sizes))) if len(sizes) <= 5 else ():
+        strides: list[int | torch.SymInt] = [1] * len(sizes)
+        for outer, inner in zip(reversed(order[:-1]), reversed(order)):
+            strides[outer] = strides[inner] * sizes[inner]
+        yield strides
+
+
 class Partition:
     """What is inside and outside of one graph, and the rewriting."""
 
@@ -114,10 +130,38 @@ class Partition:
         self.refused: dict[Node, str] = {}
         self.views = {n for n in self.nodes if (_importable(n) and _is_alias(n)) or _is_number(n)}
         self.inside = {n for n in self.nodes if _importable(n) and n not in self.views}
+        self._keep_promised_strides()
         self.copies = [n for n in self.nodes if self._is_final_copy(n)]
         self.level: dict[Node, int] = {}
         self.enter: dict[Node, int] = {}  # the first region that may read the node
         self.leave: dict[Node, int] = {}  # the first outside level that may read it; outside 0 comes after region 0
+
+    def _keep_promised_strides(self) -> None:
+        """Gives what callers get the strides that they were promised. Inductor's own rewriting may have changed these since
+        (an addition to a product becomes addmm), and would copy then, which takes a kernel of its own.
+        Source: torch/_inductor/compile_fx.py, record_original_output_strides."""
+        output = self.nodes[-1]
+        for node, strides in zip(output.args[0], output.meta.get("original_output_strides", [])):
+            if strides is None or not isinstance(node, Node) or not _on_device(node):
+                continue
+            views = []  # from the output to what it is a view of
+            while node in self.views:
+                views.append(node)
+                node = node.args[0]
+            if node.op == "placeholder" or _same(tensor_values(views[0] if views else node)[0].stride(), strides):
+                continue
+            value = node.meta["val"]
+            orders = [strides] if not views else _dense_orders(value.shape)
+            for order in orders:
+                with value.fake_mode:
+                    seen = [torch.empty_strided(value.shape, order, dtype=value.dtype, device=value.device)]
+                    for view in reversed(views):
+                        rest, named = map_arg((view.args[1:], view.kwargs), lambda n: n.meta["val"])
+                        seen.append(view.target(seen[-1], *rest, **named))
+                if _same(seen[-1].stride(), strides):
+                    for changed, fake in zip([node, *reversed(views)], seen):
+                        changed.meta["val"] = fake
+                    break
 
     # ------------------------------------------------------------------------------------------------ what goes where
 
