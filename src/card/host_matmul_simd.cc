@@ -188,16 +188,16 @@ void unpack_dl16(const uint16_t* src, int64_t row_stride, int64_t rows, int coun
   if (!done) unpack_groups<false>(src, row_stride, rows, part, dst, dst_stride, group_stride);
 }
 
-// Stick by stick: rows of one follow each other in memory.
 void pack_dl16(const float* src, int64_t src_stride, int64_t rows, int64_t count, uint16_t* dst, int64_t dst_stride,
                int64_t stick_stride) {
-  for (; count >= 4; count -= 4, src += 4 * panel_width, dst += stick_stride)
-    for (int64_t r = 0; r < rows; ++r)
-      encode_dl16_block<4 * panel_vectors>(src + r * src_stride, dst + r * dst_stride, 0x7FFF);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t g = 0; g < count; ++g)
-      encode_dl16_block<panel_vectors>(src + r * src_stride + g * panel_width, dst + r * dst_stride + g * panel_width,
-                                       0x7FFF);
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = src + r * src_stride;
+    uint16_t* to = dst + r * dst_stride;
+    int64_t g = 0;
+    for (; g + 4 <= count; g += 4, from += 4 * panel_width, to += stick_stride)
+      encode_dl16_block<4 * panel_vectors>(from, to, 0x7FFF);
+    for (; g < count; ++g, from += panel_width, to += panel_width) encode_dl16_block<panel_vectors>(from, to, 0x7FFF);
+  }
 }
 
 // One pass of a perfect shuffle: after log2(lanes) of them rows and columns have changed places.
