@@ -359,7 +359,15 @@ void ElementProgram::emit(size_t first, size_t last, const Tile& tile, int32_t s
   flush();
 }
 
-/// Stores come last: what the kernel stores over has been read by then.
+/// At once, or last where the kernel stores over an input: that has been read by then.
+void ElementProgram::store(size_t node, size_t result, const BufRef& from, const Tile& tile) {
+  const graph::Id value = node_of(node).results[result];
+  if (context_.plan.homes[value].kind == plan::Home::Kind::replaces)
+    pending_.push_back({node, result, from, tile});
+  else
+    access_.store(node, result, from, tile);
+}
+
 void ElementProgram::flush() {
   for (const Pending& p : pending_) {
     builder_.loc(node_of(p.node).loc);
@@ -402,7 +410,7 @@ void ElementProgram::finish_value(size_t n, size_t result, VecExpr expr, const s
   const BufRef ref = access_.boxed(buffer, tile);
   builder_.vector({ref}, {std::move(expr)});
   held_[value] = {ref, !stores};
-  if (stores) pending_.push_back({n, result, ref, tile});
+  if (stores) store(n, result, ref, tile);
 }
 
 std::vector<Format> ElementProgram::state_formats(size_t n) const {
@@ -486,7 +494,7 @@ void ElementProgram::finish_reduce(size_t n, const std::vector<BufRef>& states, 
         stores ? context_.plan.homes[axes_.nodes[n].results[r].value].geometry.format : resident_format(type);
     if (have == want && type != HostType::u8) {
       held_[value] = {states[r], false};
-      if (stores) pending_.push_back({n, r, states[r], tile});
+      if (stores) store(n, r, states[r], tile);
       continue;
     }
     finish_value(n, r, value_in(states[r], type), shape_of(n, tile, true), tile, slots);

@@ -92,6 +92,7 @@ class ElementProgram {
     BufRef from;
     Tile tile;
   };
+  void store(size_t node, size_t result, const BufRef& from, const Tile& tile);
   void emit_map(size_t node, const Tile& tile, int32_t slots);
   void emit_reduce(size_t node, const Tile& tile, int32_t slots);
   void finish_value(size_t node, size_t result, program::VecExpr expr, const std::vector<int64_t>& shape,
