@@ -286,15 +286,14 @@ void apply_alone(const FloatTable& table, const F32LinkArgs& link, std::vector<f
                                   F32Binary::div, F32Binary::div, F32Binary::min, F32Binary::max};
   const int pair = static_cast<int>(link.op) / 2;
   const bool of_row = static_cast<int>(link.op) % 2 == 1, from = pair == 2 || pair == 5;
-  const F32BinaryFn fn = table.binary[static_cast<int>(binary[pair])];
+  const bool takes = link.op == F32Link::take_all || link.op == F32Link::take_row;
+  const F32BinaryFn fn = takes ? nullptr : table.binary[static_cast<int>(binary[pair])];
   for (int64_t r = 0; r < rows; ++r) {
     float* row = x.data() + r * static_cast<int64_t>(n);
     const float* with = link.with + r * link.row_stride;
-    if (pair == 8) {
+    if (takes)
       for (size_t i = 0; i < n; ++i) row[i] = of_row ? *with : with[i];
-      continue;
-    }
-    if (from)
+    else if (from)
       fn(row, with, row, n, of_row ? splat_first : splat_none);
     else
       fn(row, row, with, n, of_row ? splat_second : splat_none);
