@@ -79,13 +79,16 @@ SPYRE_INLINE void micro(int64_t k, const T* a, int64_t lda, const T* b, int64_t 
 
 template <typename V, typename T, int panels, int rows>
 __attribute__((noinline)) void micro_rows(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c,
-                                          int64_t ldc, bool accumulate, Ahead ahead) {
-  micro<V, T, rows, panels>(k, a, lda, b, panel_stride, c, ldc, accumulate, ahead);
+                                          int64_t ldc, bool accumulate, const char* ahead_panels,
+                                          const char* ahead_rows, int64_t ahead_panel_step, int64_t ahead_row_step) {
+  micro<V, T, rows, panels>(k, a, lda, b, panel_stride, c, ldc, accumulate,
+                            {ahead_panels, ahead_rows, ahead_panel_step, ahead_row_step});
 }
 
 template <typename T>
 using Micro = void (*)(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c, int64_t ldc,
-                       bool accumulate, Ahead ahead);
+                       bool accumulate, const char* ahead_panels, const char* ahead_rows, int64_t ahead_panel_step,
+                       int64_t ahead_row_step);
 
 template <typename V, typename T, int panels>
 SPYRE_INLINE Micro<T> micro_of(int rows) {
@@ -117,7 +120,8 @@ SPYRE_INLINE void all_rows(int64_t m, int64_t k, const T* a, int64_t lda, const 
       ahead.rows = (const char*)(a + (row + rows) * lda);
       ahead.row_step = rows * bytes;
     }
-    micro_of<V, T, panels>((int)rows)(k, a + row * lda, lda, b, panel_stride, c + row * ldc, ldc, accumulate, ahead);
+    micro_of<V, T, panels>((int)rows)(k, a + row * lda, lda, b, panel_stride, c + row * ldc, ldc, accumulate,
+                                      ahead.panels, ahead.rows, ahead.panel_step, ahead.row_step);
     row += rows;
   }
 }
@@ -161,14 +165,16 @@ SPYRE_INLINE bool unpack_groups(const uint16_t* src, int64_t row_stride, int64_t
                                 int64_t dst_stride, int64_t group_stride) {
   // Sources come from the outer cache or memory, destinations were last used long ago: both are asked for early.
   constexpr int64_t early = 48, ready = 16;
+  const float* const following = dst + count() * group_stride;
   I16 largest = {};
   for (int64_t r = 0; r < rows; ++r) {
     const uint16_t* from = src + r * row_stride;
     float* to = dst + r * dst_stride;
     __builtin_prefetch(from + early * row_stride, 0, 2);
     __builtin_prefetch(from + early * row_stride + 32, 0, 2);
+    const float* const soon = r + ready < rows ? to + ready * dst_stride : following + (r + ready - rows) * dst_stride;
     for (int g = 0; g < count(); ++g) {
-      __builtin_prefetch(to + ready * dst_stride + g * group_stride, 1, 3);
+      __builtin_prefetch(soon + g * group_stride, 1, 3);
 #pragma GCC unroll 4
       for (int v = 0; v < panel_vectors; ++v) {
         const I16 code = load<I16>(from + g * panel_width + v * lanes);
@@ -190,12 +196,16 @@ void unpack_dl16(const uint16_t* src, int64_t row_stride, int64_t rows, int coun
 
 void pack_dl16(const float* src, int64_t src_stride, int64_t rows, int64_t count, uint16_t* dst, int64_t dst_stride,
                int64_t stick_stride) {
+  constexpr int64_t soon = 6;
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = src + r * src_stride;
     uint16_t* to = dst + r * dst_stride;
     int64_t g = 0;
-    for (; g + 4 <= count; g += 4, from += 4 * panel_width, to += stick_stride)
+    for (; g + 4 <= count; g += 4, from += 4 * panel_width, to += stick_stride) {
+      __builtin_prefetch(to + soon * dst_stride, 1, 3);
+      __builtin_prefetch(to + soon * dst_stride + 32, 1, 3);
       encode_dl16_block<4 * panel_vectors>(from, to, 0x7FFF);
+    }
     for (; g < count; ++g, from += panel_width, to += panel_width) encode_dl16_block<panel_vectors>(from, to, 0x7FFF);
   }
 }
