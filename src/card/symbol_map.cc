@@ -48,23 +48,45 @@ SymbolMap::SymbolMap(const program::Symbol& symbol)
     : symbol_(&symbol), access_(symbol.view, symbol.geometry), element_bytes_(base::format_bytes(symbol.format)) {
   if (rank() > max_rank)
     fail(Fault::unimplemented, "symbol {} has {} dimensions; the card holds up to {}", symbol.name, rank(), max_rank);
+  rules_.resize(rank());
   tables_.resize(rank());
+  even_until_.resize(rank());
   prove();
-  if (separable_) {
-    for (int d = 0; d < rank(); ++d) {
-      if (size(d) > table_limit) continue;
-      tables_[d].reserve(size(d));
-      for (int64_t i = 0; i < size(d); ++i) tables_[d].push_back(slow_part(d, i));
+  for (int d = 0; d < rank() && separable_; ++d) {
+    if (size(d) == 0 || size(d) > table_limit) continue;
+    std::vector<int64_t> table;
+    table.reserve(static_cast<size_t>(size(d)));
+    for (int64_t i = 0; i < size(d); ++i) table.push_back(slow_part(d, i));
+    rules_[d] = rule_of(table);
+    if (d + 1 == rank()) {
+      find_stick_step(table);
+      if (rules_[d].block == 0 || rules_[d].step != 1) find_runs(table);
     }
-    if (rank() > 0 && !tables_.back().empty()) {
-      const auto& t = tables_.back();
-      runs_.assign(t.size(), 1);
-      for (size_t i = t.size() - 1; i-- > 0;)
-        if (t[i + 1] == t[i] + 1) runs_[i] = runs_[i + 1] + 1;
-    }
+    if (rules_[d].block > 0) continue;
+    even_until_[d] = find_even_steps(table);
+    tables_[d] = std::move(table);
   }
-  find_even_steps();
   if (rank() > 0 && symbol.view.numel() > 0) pad_ = common_padding();
+}
+
+SymbolMap::Rule SymbolMap::rule_of(const std::vector<int64_t>& table) {
+  const auto n = static_cast<int64_t>(table.size());
+  Rule rule;
+  rule.first = table[0], rule.size = n;
+  rule.step = n > 1 ? table[1] - table[0] : 1;
+  int64_t block = 1;
+  while (block < n && table[block] - table[block - 1] == rule.step) ++block;
+  rule.jump = block < n ? table[block] - table[0] : 0;
+  for (int64_t i = 0; i < n; ++i)
+    if (table[i] != rule.first + i / block * rule.jump + i % block * rule.step) return {};
+  rule.block = block;
+  return rule;
+}
+
+void SymbolMap::find_runs(const std::vector<int64_t>& table) {
+  runs_.assign(table.size(), 1);
+  for (size_t i = table.size() - 1; i-- > 0;)
+    if (table[i + 1] == table[i] + 1) runs_[i] = runs_[i + 1] + 1;
 }
 
 void SymbolMap::prove() {
@@ -92,22 +114,21 @@ void SymbolMap::prove() {
   separable_ = true;
 }
 
-void SymbolMap::find_even_steps() {
-  even_until_.resize(rank());
-  if (!separable_) return;
-  for (int d = 0; d < rank(); ++d) {
-    const auto& t = tables_[d];
-    auto& until = even_until_[d];
-    until.resize(t.size());
-    for (size_t i = t.size(); i-- > 0;) {
-      const bool goes_on = i + 2 < t.size() && t[i + 1] - t[i] == t[i + 2] - t[i + 1];
-      until[i] = goes_on ? until[i + 1] : static_cast<int64_t>(std::min(i + 1, t.size() - 1));
-    }
+std::vector<int64_t> SymbolMap::find_even_steps(const std::vector<int64_t>& t) {
+  std::vector<int64_t> until(t.size());
+  for (size_t i = t.size(); i-- > 0;) {
+    const bool goes_on = i + 2 < t.size() && t[i + 1] - t[i] == t[i + 2] - t[i + 1];
+    until[i] = goes_on ? until[i + 1] : static_cast<int64_t>(std::min(i + 1, t.size() - 1));
   }
-  if (rank() == 0 || tables_.back().empty() || constant_ % base::elements_per_stick(symbol_->format) != 0) return;
-  const auto& t = tables_.back();
+  return until;
+}
+
+void SymbolMap::find_stick_step(const std::vector<int64_t>& t) {
   const int64_t whole = base::elements_per_stick(symbol_->format), n = static_cast<int64_t>(t.size());
-  const int64_t lanes = runs_[0] < n ? std::min(runs_[0], whole) : whole;
+  if (constant_ % whole != 0) return;
+  int64_t run = 1;
+  while (run < n && t[run] == t[run - 1] + 1) ++run;
+  const int64_t lanes = run < n ? std::min(run, whole) : whole;
   const int64_t step = n > lanes ? t[lanes] - t[0] : lanes;
   bool even = t[0] % whole == 0 && step >= 0;
   for (int64_t i = 0; i < n && even; ++i) even = t[i] == t[0] + i / lanes * step + i % lanes;

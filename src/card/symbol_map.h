@@ -24,18 +24,28 @@ class SymbolMap {
   int64_t element_bytes() const { return element_bytes_; }
   /// Separable only: what index i of dimension d adds to the device element; dimension -1 is the constant.
   int64_t part(int d, int64_t i) const {
+    const Rule& r = rules_[d];
+    if (i < r.block) return r.first + i * r.step;
+    if (r.block > 0) return r.first + i / r.block * r.jump + i % r.block * r.step;
     const auto& t = tables_[d];
     return t.empty() ? slow_part(d, i) : t[i];
   }
   int64_t constant() const { return constant_; }
   /// Separable only: indices i, i + 1, ... of the last dimension that follow each other in memory (at least 1).
-  int64_t run(int64_t i) const { return runs_.empty() ? slow_run(i) : runs_[i]; }
+  int64_t run(int64_t i) const {
+    if (const Rule& r = rules_.back(); r.block > 0 && r.step == 1) return std::min(r.block - i % r.block, r.size - i);
+    return runs_.empty() ? slow_run(i) : runs_[i];
+  }
   /// Separable only: device elements from one index of dimension d to the next among first..last, or -1 when that
   /// varies, is negative or isn't known. Rows of a batch that is merged into them are even within each of its items.
   int64_t even_step(int d, int64_t first, int64_t last) const {
-    const auto& t = tables_[d];
-    if (t.empty() || even_until_[d][first] < last) return -1;
-    return last > first ? std::max<int64_t>(t[first + 1] - t[first], -1) : 0;
+    const Rule& r = rules_[d];
+    if (r.block > 0) {
+      if (last > first + 1 && first / r.block != last / r.block) return -1;
+    } else if (tables_[d].empty() || even_until_[d][first] < last) {
+      return -1;
+    }
+    return last > first ? std::max<int64_t>(part(d, first + 1) - part(d, first), -1) : 0;
   }
   /// Separable only: device elements from one stick of the last dimension to the next when all sticks of it but the
   /// last one hold stick_lanes() indices from lane 0 on; else -1.
@@ -63,11 +73,20 @@ class SymbolMap {
   }
 
  private:
+  /// What index i of a dimension adds, where it is first + i div block * jump + i mod block * step. Nearly always it
+  /// is: a table as long as the dimension would be out of the cache whenever it is asked.
+  struct Rule {
+    int64_t first = 0, block = 0, step = 0, jump = 0;  ///< block 0: there is none
+    int64_t size = 0;                                  ///< of the dimension
+  };
+  static Rule rule_of(const std::vector<int64_t>& table);
   int64_t common_padding() const;
   int64_t slow_part(int d, int64_t i) const;
   int64_t slow_run(int64_t i) const;
   void prove();
-  void find_even_steps();
+  void find_runs(const std::vector<int64_t>& table);
+  void find_stick_step(const std::vector<int64_t>& table);
+  static std::vector<int64_t> find_even_steps(const std::vector<int64_t>& table);
   template <typename Fn>
   void walk_separable(const MemBox& box, int d, int64_t tile, int64_t device, const std::pair<int64_t, int64_t>* in,
                       Fn& fn) const;
@@ -78,9 +97,11 @@ class SymbolMap {
   bool separable_ = false;
   std::vector<int64_t> offsets_;  // storage elements that belong to each dimension (its share of the view's offset)
   int64_t constant_ = 0;
+  std::vector<Rule> rules_;  // by dimension
+  // Where there is no rule, for dimensions that are not too long:
   std::vector<std::vector<int64_t>> tables_;
-  std::vector<int64_t> runs_;
   std::vector<std::vector<int64_t>> even_until_;  // by dimension and index: the last one that the same step reaches
+  std::vector<int64_t> runs_;
   int64_t stick_step_ = -1, stick_lanes_ = 0;
   int64_t pad_ = 0;
 };
