@@ -22,7 +22,7 @@ class SmallVector {
   void push_back(const T& value) { emplace_back() = value; }
   /// A new element at the end, made by its default constructor.
   T& emplace_back() {
-    if (size_ < inside) return *new (room_ + size_++ * sizeof(T)) T();
+    if (size_ < inside) return *new (room_ + size_++ * sizeof(T)) T;  // T() would clear it first
     if (size_ == inside) more_.assign(inside_data(), inside_data() + inside);
     ++size_;
     return more_.emplace_back();

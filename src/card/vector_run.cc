@@ -173,8 +173,10 @@ void VectorProgram::Run::load(int node, int64_t r, int64_t nr, int64_t c, int64_
   data_[node] = to;
   const int64_t rows = n.repeats ? 1 : nr;
   const auto repeat = [&] {
-    for (int64_t i = 1; n.repeats && i < nr; ++i)
-      std::memcpy(static_cast<char*>(to) + i * nc * 4, to, static_cast<size_t>(nc) * 4);
+    for (int64_t done = 1, more; n.repeats && done < nr; done += more) {
+      more = std::min(done, nr - done);
+      std::memcpy(static_cast<char*>(to) + done * nc * 4, to, static_cast<size_t>(more * nc) * 4);
+    }
   };
   if (s.in_memory) {
     host::Tile tile = s.tile;
