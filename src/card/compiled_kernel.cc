@@ -378,12 +378,19 @@ void CompiledKernel::run(KernelRun& run, const std::vector<int64_t>& scalars) co
   int most = 1;
   for (const auto& n : nests_) most = std::max(most, n.cores);
   const LxImages images(most, lx_bytes);
-  std::vector<Core> cores(most);
-  for (int id = 0; id < most; ++id) {
+  // Kept from call to call: their memory is asked for, cleared and given back more slowly than most steps run.
+  static thread_local std::vector<Core> kept;
+  if (kept.size() < static_cast<size_t>(most)) kept.resize(static_cast<size_t>(most));
+  std::vector<Core>& cores = kept;  // this thread's, for the others too
+  for (int id = 0; id < most; ++id) run.all_cores.push_back(&cores[id]);
+  const auto set_up = [&](int id) {
     prepare(cores[id], run, id, images.image(id));
-    run.all_cores.push_back(&cores[id]);
     for (Id b : kernel_->scope) declare(cores[id], b);
-  }
+  };
+  if (parallel)
+    base::ThreadPool::shared().for_each(most, set_up);
+  else
+    for (int id = 0; id < most; ++id) set_up(id);
   for (size_t n = 0; n < nests_.size(); ++n) {
     std::vector<Core*> turns;
     for (int turn = 0; turn < nests_[n].cores; ++turn) {
