@@ -111,6 +111,49 @@ TEST(SymbolMap, WalksEveryElementOfAClippedBoxOnce) {
   EXPECT_GT(separable, 1000);  // the fast way is the usual way
 }
 
+TEST(SymbolMap, PartsRunsAndStepsAreThoseOfTheGeometry) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Random r(seed);
+  int even = 0, uneven = 0, sticks = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const program::Symbol s = random_symbol(r);
+    const SymbolMap map(s);
+    if (!map.separable()) continue;
+    SCOPED_TRACE(testing::Message() << "round " << round << " " << s.view.to_text() << " " << s.geometry.to_text());
+    const auto element = [&](int d, int64_t i) {
+      return s.geometry.device_element(s.view.offset + s.view.strides[d] * i);
+    };
+    for (int d = 0; d < map.rank(); ++d) {
+      const int64_t n = s.view.sizes[d];
+      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(map.part(d, i) - map.part(d, 0), element(d, i) - element(d, 0)) << d;
+      const int64_t first = r.upto(n), last = first + r.upto(n - first);
+      bool same = true;
+      for (int64_t i = first; i + 1 < last; ++i)
+        same = same && element(d, i + 2) - element(d, i + 1) == element(d, i + 1) - element(d, i);
+      const int64_t step = last > first ? element(d, first + 1) - element(d, first) : 0;
+      ASSERT_EQ(map.even_step(d, first, last), same ? std::max<int64_t>(step, -1) : -1)
+          << d << " " << first << ".." << last;
+      ++(same ? even : uneven);
+    }
+    const int last = map.rank() - 1;
+    const int64_t n = s.view.sizes[last];
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t run = 1;
+      while (i + run < n && element(last, i + run) == element(last, i) + run) ++run;
+      ASSERT_EQ(map.run(i), run) << i;
+    }
+    if (map.stick_step() < 0) continue;
+    ++sticks;
+    for (int64_t i = 0; i < n; ++i)
+      ASSERT_EQ(map.part(last, i) - map.part(last, 0),
+                i / map.stick_lanes() * map.stick_step() + i % map.stick_lanes());
+  }
+  EXPECT_GT(even, 1000);
+  EXPECT_GT(uneven, 100);
+  EXPECT_GT(sticks, 100);
+}
+
 TEST(SymbolMap, PaddingIsOnlyWhereNoElementLies) {
   program::Symbol s;
   s.format = Format::dl16;
