@@ -34,6 +34,8 @@ CompiledKernel::CompiledKernel(const program::Program& program, const program::K
     own_lx_ = own_lx_ || n.body.collective;
     nests_.push_back(std::move(n));
   }
+  passing_.assign(buffers_.size(), false);
+  for (const Nest& n : nests_) find_passing(n.body);
 }
 
 void CompiledKernel::count_uses() {
@@ -57,6 +59,29 @@ void CompiledKernel::count_uses() {
         if (over_itself || (!values && !(product && t.ref == &product->a && !t.ref->transposed))) codes(buffer);
       }
     });
+}
+
+void CompiledKernel::find_passing(const Block& block) {
+  const auto& nodes = block.nodes;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].collective) {
+      if (nodes[i].body) find_passing(*nodes[i].body);
+      continue;
+    }
+    std::vector<int> uses(buffers_.size(), 0);
+    std::vector<Id> declared;
+    const auto visit = [&](const auto& self, const Node& node) -> void {
+      if (node.kind == Node::Kind::declare) declared.push_back(node.id);
+      if (node.step)
+        for (const Touch& t : touches_of(*node.step))
+          if (t.ref->buffer >= 0) ++uses[static_cast<size_t>(t.ref->buffer)];
+      if (node.body)
+        for (const Node& inner : node.body->nodes) self(self, inner);
+    };
+    for (; i < nodes.size() && !nodes[i].collective; ++i) visit(visit, nodes[i]);
+    --i;
+    for (Id b : declared) passing_[b] = uses[b] == uses_[b];
+  }
 }
 
 std::vector<Id> CompiledKernel::grid_order(const program::Nest& nest) const {
@@ -229,7 +254,10 @@ void CompiledKernel::declare(Core& core, Id buffer) const {
   const BufferInfo& b = buffers_[buffer];
   const int64_t instance = core.instances[buffer]++;
   const int64_t slot = core.run->real_slots ? instance % b.slots : 0;
-  core.buffers[buffer] = core.lx + b.lx_offset + slot * b.slot_bytes;
+  // What no other core or thread sees may lie where the thread had it for the core before: still in its cache.
+  std::byte* const lx =
+      passing_[buffer] && !core.run->real_slots ? LxImages::mine(core.run->description->lx_bytes) : core.lx;
+  core.buffers[buffer] = lx + b.lx_offset + slot * b.slot_bytes;
   core.lazy[buffer].pending = false;
   if (core.run->checker) core.run->checker->declare(core, buffer);
 }

@@ -84,6 +84,7 @@ class CompiledKernel {
   std::vector<Id> grid_order(const program::Nest& nest) const;
   static std::vector<int> core_order(const program::Nest& nest, const std::vector<Id>& grid_order);
   void count_uses();
+  void find_passing(const Block& block);
   Block compile(const program::Block& block, Scope& scope);
   /// True when step `a` makes nothing but what `b`, the step after it, stores, in a buffer that no other step names.
   bool forwards(const program::Step& a, const program::Step& b) const;
@@ -100,6 +101,7 @@ class CompiledKernel {
   std::vector<int> uses_;           ///< by buffer: operands of steps that name it
   std::vector<bool> numbers_only_;  ///< by buffer: read by vector steps, reductions and as A of products alone, by none
                                     ///< that writes it
+  std::vector<bool> passing_;  ///< by buffer: one thread runs a core from its declaration to its last use, without others
   bool own_lx_ = false;
   bool remaps_ = false;
 };
