@@ -184,8 +184,8 @@ namespace {
 }  // namespace
 
 std::unique_ptr<StepExec> CompiledKernel::compile(const program::Step& step, const Scope& scope) {
-  const StepContext context{*program_, *kernel_,    scope.nest,       vars_,        buffers_,
-                            symbols_,  scope.loops, scope.grid_order, numbers_only_};
+  const StepContext context{*program_, *kernel_,    scope.nest,       vars_,         buffers_,
+                            symbols_,  scope.loops, scope.grid_order, numbers_only_, uses_};
   struct Visitor {
     const StepContext& c;
     std::unique_ptr<StepExec> operator()(const program::Load& s) const { return make_load(s, c); }

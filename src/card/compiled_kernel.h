@@ -101,7 +101,8 @@ class CompiledKernel {
   std::vector<int> uses_;           ///< by buffer: operands of steps that name it
   std::vector<bool> numbers_only_;  ///< by buffer: read by vector steps, reductions and as A of products alone, by none
                                     ///< that writes it
-  std::vector<bool> passing_;  ///< by buffer: one thread runs a core from its declaration to its last use, without others
+  std::vector<bool>
+      passing_;  ///< by buffer: one thread runs a core from its declaration to its last use, without others
   bool own_lx_ = false;
   bool remaps_ = false;
 };

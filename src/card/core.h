@@ -107,6 +107,7 @@ struct StepContext {
   const std::vector<Id>& loops;                                  ///< loops around the step, outermost first
   const std::vector<Id>& grid_order;      ///< grid dimensions as threads go through them, the fastest first
   const std::vector<bool>& numbers_only;  ///< by buffer: no step looks at its codes
+  const std::vector<int>& uses;           ///< by buffer: operands of steps that name it
 };
 
 std::unique_ptr<StepExec> make_load(const program::Load& op, const StepContext& context);

@@ -179,6 +179,7 @@ VectorProgram::VectorProgram(const std::vector<const VecExpr*>& roots, int rank,
     nodes_.push_back(std::move(n));
   }
   for (const Operand& o : operands_) {
+    read_once_.push_back(context.uses[o.buffer()] == 2);
     const int shift = rank_ - o.info().rank;
     for (int d = 0; d < o.info().rank; ++d)
       if (!o.single(d)) sized_[d + shift] = true;

@@ -35,8 +35,9 @@ class VectorProgram {
    public:
     /// Resolves operands; the box gets the smallest size of those that are not 1 by their text (1 where there are
     /// none). `results`: what will be written while strips run. The verifier sees to it that operands in the same
-    /// buffers are at the same lanes.
-    Run(const VectorProgram& program, Core& core, std::span<const View> results);
+    /// buffers are at the same lanes. `piecewise`: tiles that only this program reads, once, are decoded strip by strip
+    /// where they lie.
+    Run(const VectorProgram& program, Core& core, std::span<const View> results, bool piecewise = false);
     const std::array<int64_t, max_rank>& sizes() const { return sizes_; }
     /// Shrinks or sets a dimension of the box; before start().
     void set_size(int d, int64_t size) { sizes_[d] = size; }
@@ -161,6 +162,7 @@ class VectorProgram {
   std::vector<Node> nodes_;
   std::vector<int> roots_;
   std::vector<Operand> operands_;
+  std::vector<bool> read_once_;  ///< by operand: nothing else names its buffer but the step that fills it
   std::array<bool, max_rank> sized_{};
   int registers_ = 0;
   int64_t strip_lanes_ = 1024;  ///< so many that registers and operands stay in the first-level cache

@@ -33,7 +33,7 @@ void spread(const void* values, void* to, int64_t rows, int64_t cols) {
 }
 }  // namespace
 
-VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<const View> results)
+VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<const View> results, bool piecewise)
     : program_(program), core_(core) {
   for (int d = 0; d < program.rank_; ++d) sizes_[d] = program.sized_[d] ? INT64_MAX : 1;
   for (const Operand& o : program.operands_) {
@@ -54,11 +54,13 @@ VectorProgram::Run::Run(const VectorProgram& program, Core& core, std::span<cons
       s.in_memory = !written && !o.ref().transposed && s.view.rank <= 2 && !o.single(s.view.rank - 1) &&
                     (program.rank_ <= 2 || s.view.rank == 1 || o.single(0)) &&  // rows of the box are rows of the tile
                     made && box_in_memory(*made, box, s.tile);
+      // A whole tile that is decoded goes through the outer caches once more, which pays when it is read again.
+      const bool once = piecewise && program.read_once_[sources_.size() - 1] && !lazy.reused && made && made->rows > 1;
       if (lazy.has_values() && !written && !o.ref().transposed) {
         read_rows();
       } else if (!s.in_memory) {
         materialize(core, buffer);
-      } else if (decode_rows(lazy, *made)) {
+      } else if (!once && decode_rows(lazy, *made)) {
         s.in_memory = false;
         read_rows();
       }
