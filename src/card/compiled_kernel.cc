@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/function_ref.h"
 #include "base/thread_pool.h"
 #include "card/checker.h"
 #include "card/lx.h"
@@ -35,7 +36,8 @@ CompiledKernel::CompiledKernel(const program::Program& program, const program::K
     nests_.push_back(std::move(n));
   }
   passing_.assign(buffers_.size(), false);
-  for (const Nest& n : nests_) find_passing(n.body);
+  for (const Nest& n : nests_)
+    if (own_lx_) find_passing(n.body);
 }
 
 void CompiledKernel::count_uses() {
@@ -64,10 +66,6 @@ void CompiledKernel::count_uses() {
 void CompiledKernel::find_passing(const Block& block) {
   const auto& nodes = block.nodes;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].collective) {
-      if (nodes[i].body) find_passing(*nodes[i].body);
-      continue;
-    }
     std::vector<int> uses(buffers_.size(), 0);
     std::vector<Id> declared;
     const auto visit = [&](const auto& self, const Node& node) -> void {
@@ -78,9 +76,9 @@ void CompiledKernel::find_passing(const Block& block) {
       if (node.body)
         for (const Node& inner : node.body->nodes) self(self, inner);
     };
-    for (; i < nodes.size() && !nodes[i].collective; ++i) visit(visit, nodes[i]);
-    --i;
+    for (const size_t end = block.next_collective(i); i < end; ++i) visit(visit, nodes[i]);
     for (Id b : declared) passing_[b] = uses[b] == uses_[b];
+    if (i < nodes.size() && nodes[i].body) find_passing(*nodes[i].body);
   }
 }
 
@@ -308,18 +306,19 @@ void CompiledKernel::run_block(const Block& block, size_t first, size_t last, Co
   }
 }
 
+namespace {
+/// fn(0) to fn(n - 1), by all threads of the pool when `parallel`.
+void for_each_core(int n, bool parallel, base::FunctionRef<void(int)> fn) {
+  if (parallel) return base::ThreadPool::shared().for_each(n, fn);
+  for (int k = 0; k < n; ++k) fn(k);
+}
+}  // namespace
+
 void CompiledKernel::run_together(const Block& block, std::span<Core* const> cores, bool parallel) const {
   const auto& nodes = block.nodes;
   for (size_t i = 0; i < nodes.size();) {
-    size_t end = i;
-    while (end < nodes.size() && !nodes[end].collective) ++end;
-    if (end > i) {
-      // Up to the next collective step cores do not need each other.
-      const auto part = [&](int k) { run_block(block, i, end, *cores[k]); };
-      if (parallel)
-        base::ThreadPool::shared().for_each(static_cast<int>(cores.size()), part);
-      else
-        for (int k = 0; k < static_cast<int>(cores.size()); ++k) part(k);
+    if (const size_t end = block.next_collective(i); end > i) {
+      for_each_core(static_cast<int>(cores.size()), parallel, [&](int k) { run_block(block, i, end, *cores[k]); });
       i = end;
       continue;
     }
@@ -411,14 +410,10 @@ void CompiledKernel::run(KernelRun& run, const std::vector<int64_t>& scalars) co
   if (kept.size() < static_cast<size_t>(most)) kept.resize(static_cast<size_t>(most));
   std::vector<Core>& cores = kept;  // this thread's, for the others too
   for (int id = 0; id < most; ++id) run.all_cores.push_back(&cores[id]);
-  const auto set_up = [&](int id) {
+  for_each_core(most, parallel, [&](int id) {
     prepare(cores[id], run, id, images.image(id));
     for (Id b : kernel_->scope) declare(cores[id], b);
-  };
-  if (parallel)
-    base::ThreadPool::shared().for_each(most, set_up);
-  else
-    for (int id = 0; id < most; ++id) set_up(id);
+  });
   for (size_t n = 0; n < nests_.size(); ++n) {
     std::vector<Core*> turns;
     for (int turn = 0; turn < nests_[n].cores; ++turn) {

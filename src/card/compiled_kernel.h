@@ -42,6 +42,11 @@ class CompiledKernel {
   struct Block {
     std::vector<Node> nodes;
     bool collective = false;
+    /// The first collective node from i on, or the end: up to there cores do not need each other.
+    size_t next_collective(size_t i) const {
+      while (i < nodes.size() && !nodes[i].collective) ++i;
+      return i;
+    }
   };
   struct Nest {
     const program::Nest* source = nullptr;
@@ -101,8 +106,8 @@ class CompiledKernel {
   std::vector<int> uses_;           ///< by buffer: operands of steps that name it
   std::vector<bool> numbers_only_;  ///< by buffer: read by vector steps, reductions and as A of products alone, by none
                                     ///< that writes it
-  std::vector<bool>
-      passing_;  ///< by buffer: one thread runs a core from its declaration to its last use, without others
+  /// By buffer, where cores keep their LX: from its declaration to its last use the core needs no other.
+  std::vector<bool> passing_;
   bool own_lx_ = false;
   bool remaps_ = false;
 };

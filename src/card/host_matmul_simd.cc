@@ -77,6 +77,7 @@ SPYRE_INLINE void micro(int64_t k, const T* a, int64_t lda, const T* b, int64_t 
     for (int v = 0; v < width; ++v) store(c + r * ldc + v * lanes, sum[r][v]);
 }
 
+// An Ahead on the stack would be read with one wide load, which waits for all stores before it: the last call's sums.
 template <typename V, typename T, int panels, int rows>
 __attribute__((noinline)) void micro_rows(int64_t k, const T* a, int64_t lda, const T* b, int64_t panel_stride, T* c,
                                           int64_t ldc, bool accumulate, const char* ahead_panels,

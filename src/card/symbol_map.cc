@@ -72,7 +72,7 @@ SymbolMap::SymbolMap(const program::Symbol& symbol)
 SymbolMap::Rule SymbolMap::rule_of(const std::vector<int64_t>& table) {
   const auto n = static_cast<int64_t>(table.size());
   Rule rule;
-  rule.first = table[0], rule.size = n;
+  rule.first = table[0];
   rule.step = n > 1 ? table[1] - table[0] : 1;
   int64_t block = 1;
   while (block < n && table[block] - table[block - 1] == rule.step) ++block;

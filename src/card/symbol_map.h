@@ -33,7 +33,8 @@ class SymbolMap {
   int64_t constant() const { return constant_; }
   /// Separable only: indices i, i + 1, ... of the last dimension that follow each other in memory (at least 1).
   int64_t run(int64_t i) const {
-    if (const Rule& r = rules_.back(); r.block > 0 && r.step == 1) return std::min(r.block - i % r.block, r.size - i);
+    if (const Rule& r = rules_.back(); r.block > 0 && r.step == 1)
+      return std::min(r.block - i % r.block, size(rank() - 1) - i);
     return runs_.empty() ? slow_run(i) : runs_[i];
   }
   /// Separable only: device elements from one index of dimension d to the next among first..last, or -1 when that
@@ -77,7 +78,6 @@ class SymbolMap {
   /// is: a table as long as the dimension would be out of the cache whenever it is asked.
   struct Rule {
     int64_t first = 0, block = 0, step = 0, jump = 0;  ///< block 0: there is none
-    int64_t size = 0;                                  ///< of the dimension
   };
   static Rule rule_of(const std::vector<int64_t>& table);
   int64_t common_padding() const;

@@ -39,7 +39,9 @@ class VectorExec final : public StepExec {
   void run(Core& core) const override {
     base::SmallVector<View, 3> to;
     for (const Operand& o : to_) to.push_back(keep_values_ && core.run->lazy_loads ? o.shape(core) : o.view(core));
-    VectorProgram::Run run(program_, core, {to.data(), to.size()}, store_ == nullptr);
+    // A result goes to memory at once only when no operand lies there any more (`forwards`).
+    const bool piecewise = store_ == nullptr;
+    VectorProgram::Run run(program_, core, {to.data(), to.size()}, piecewise);
     for (int d = 0; d < program_.rank(); ++d) {
       for (const View& v : to) {
         if (!v.single[d]) {
